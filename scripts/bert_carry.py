@@ -205,7 +205,8 @@ def main(kind: str, out: Path, body: Path | None = None) -> None:
     out.mkdir(parents=True, exist_ok=True)
     data, sources = Path(os.environ["EVENHAND_DATA"]), {}
     if body:
-        read = [sides(row)[:2] for source in PAIRS.values() for row in rows(data / source)]
+        sources_read = [*PAIRS.values(), *([OTHER] if kind == "all" else [])]
+        read = [sides(row)[:2] for source in sources_read for row in rows(data / source)]
         read += [pair[:2] for pair in hans(data / HANS)]
         pack(body, out, drop=LARGE_DROPPED_BITS, texts={text for pair in read for text in pair})
     else:

@@ -141,7 +141,7 @@ def work(inputs: Inputs, task: Task, folder: Path) -> None:
         started = time.monotonic()
         found = probe(nli, name, sample=sample, draws=0, force=True)
         record[name] = {**short(found.to_dict()), "seconds": round(time.monotonic() - started, 1)}
-    if sample and task.seed == 0 and task.condition in TRAINED and not inputs.given.tiny:
+    if sample and inputs.given.whole and task.seed == 0 and task.condition in TRAINED and not inputs.given.tiny:
         started = time.monotonic()
         found = probe(nli, PROBE, draws=0, force=True)
         record[f"{PROBE}-all"] = {**short(found.to_dict()), "seconds": round(time.monotonic() - started, 1)}
@@ -379,6 +379,7 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
         one.add_argument("--learning-rate", type=float)
         one.add_argument("--precision", help="of the probe")
         one.add_argument("--sample", type=int, help="pairs of the probe; all for the trained models of seed 0 besides")
+        one.add_argument("--no-whole", dest="whole", action="store_false", help="no probe of all pairs for seed 0")
         one.add_argument("--no-mps", action="store_true")
     parts = stages.add_parser("split")
     parts.add_argument("folder", type=Path)

@@ -94,6 +94,7 @@ SCORES: dict[str, Callable[[Row], float]] = {
     "T:0.5": lambda found: float(found["threshold"]["0.5"]),
     "T:0.7": lambda found: float(found["threshold"]["0.7"]),
 }
+FIRST_BODY = "all-minilm-l6-v2"  # its runs are kept under the name of the data alone
 GAP = "gap of entailment"
 SPREAD = "spread of entailment over groups"
 PLACES = 5
@@ -449,8 +450,9 @@ def merged(kept: Row, given: argparse.Namespace) -> Row:
     result = dict(kept)
     for path in given.bert:
         new = json.loads(path.read_text())
-        data = new["runs"][0]["data"]
-        result["bert"] = {**result.get("bert", {}), data: rounded(new)}
+        body, data = new["about"]["body"]["name"], new["runs"][0]["data"]
+        key = data if body == FIRST_BODY else f"{body} {data}"
+        result["bert"] = {**result.get("bert", {}), key: rounded(new)}
     if given.mlm:
         result["mlm"] = rounded(json.loads(given.mlm.read_text()))
     for name, path in (("elmo", given.elmo), ("bilm", given.bilm)):

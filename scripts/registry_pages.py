@@ -35,6 +35,7 @@ VIEWS = {
     "text": "a corpus",
     "generation": "a model that writes text",
     "chat": "a chat model",
+    "outcomes": "a table of predictions, or a classifier of labelled texts",
 }
 NEEDS = {"": "", "masked-lm": ", masked only", "causal-lm": ", causal only"}
 FAMILY_TITLES = {
@@ -46,12 +47,14 @@ FAMILY_TITLES = {
     "chat": "Answers of chat models",
     "labels": "Classifiers",
     "text": "Text",
+    "outcomes": "Decisions about groups",
     "quality": "Quality: what a mitigation costs",
 }
 GROUPS = {
     "projection": "Projections",
     "erasure": "Erasure",
     "alignment": "Alignment",
+    "steering": "Steering",
     "training": "Training",
     "text": "Text",
     "decoding": "Decoding",

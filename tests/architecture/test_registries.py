@@ -10,6 +10,7 @@ import evenhand as eh
 from evenhand import data, measures, mitigations, words
 from evenhand.data.citations import bibtex, references
 from evenhand.words import probes
+from evenhand.words.scenarios.associations import association_ids
 from evenhand.words.scenarios.scenario import scenario_ids
 
 
@@ -55,9 +56,12 @@ def test_default_queries_ship_with_the_package(name: str) -> None:
         "words",
         "neutral-text",
         "names",
+        "rows",
+        "resume-documents",
         *data.catalog(),
         *probes.ids(),
         *scenario_ids(),
+        *association_ids(),
         *(entry.id for entry in words.listing()),
     }
     assert set(measures.info(name).queries) <= known

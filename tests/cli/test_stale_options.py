@@ -32,6 +32,8 @@ VEC = ("audit", "{vec}", "--no-methods", "--measure", "weat", "--query", "weat-7
 HF = ("audit", "hf:{bert}", "--no-methods", "--measure", "seat", "--query", "weat-7")
 WRITER = ("audit", "hf:{gpt}", "--measure", "corpus-bias")
 CHAT = ("audit", "hf:{chat}", "--measure", "corpus-bias")
+TABLE = ("audit", "table:{decisions}", "--group", "sex")
+SCORED = ("audit", "table:{scored}")
 SWEEP = ("debias", "{vec}", "--sweep", "-o", "{out}")
 LM = ("lm", "train", "{text}", "--out", "{out}", "--sweep-lambda", "0,1", "--device", "cpu")
 
@@ -77,6 +79,12 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--samples": (WRITER, (*WRITER, "--samples", "7")),
         "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
         "--system": (CHAT, (*CHAT, "--system", "Be fair.")),
+        "--group": (TABLE, (*TABLE[:2], "--group", "race")),
+        "--label": ((*TABLE, "--label", "y"), (*TABLE, "--label", "other")),
+        "--prediction": (TABLE, (*TABLE, "--prediction", "other")),
+        "--score": ((*SCORED, "--score", "p"), (*SCORED, "--score", "q")),
+        "--threshold": ((*SCORED, "--score", "p"), (*SCORED, "--score", "p", "--threshold", "0.7")),
+        "--positive": ((*SCORED, "--score", "p", "--positive", "yes"), (*SCORED, "--score", "p", "--positive", "no")),
         "--seed": (VEC, (*VEC, "--seed", "1")),
     },
     "debias": {
@@ -170,7 +178,7 @@ FINGERPRINT = {
 COMPUTED = "computes its result each time; with --out it writes a record, which it does not read"
 STORES_NOTHING = {
     **dict.fromkeys(
-        ("measure", "compare", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
+        ("measure", "compare", "explain", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
     ),
     **dict.fromkeys(
         ("concept export", "corpus cooccur", "corpus sgns", "lm generate", "convert"),
@@ -263,7 +271,12 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
         (folder / name).mkdir()
         for part in ("train", "valid", "test"):
             (folder / name / f"{part}.txt").write_text(f"{name} {part} she he\n" * 3)
+    rows = [("f", "a", 1, 0, 1), ("m", "b", 0, 1, 0), ("f", "b", 1, 1, 1), ("m", "a", 0, 0, 1)]
+    decisions = "sex,race,y,other,prediction\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    (folder / "decisions.csv").write_text(decisions)
+    (folder / "scored.csv").write_text("group,label,p,q\nf,yes,0.6,0.4\nm,no,0.8,0.1\nf,no,0.2,0.9\n")
     return {
+        "decisions": folder / "decisions.csv", "scored": folder / "scored.csv",
         "vec": few.save(folder / "few.vec"), "other": other.save(folder / "other.vec"),
         "matrix": folder / "matrix.npy",
         **{name: folder / f"{name}.txt" for name in ("words", "other_words")},

@@ -26,7 +26,9 @@ def output(*arguments: str) -> str:
     [
         ("fetch", "--list"),
         ("reproduce",),
+        ("reproduce", "dev2019", "--recorded"),
         ("reproduce", "ethayarajh2019", "--table", "1"),
+        ("reproduce", "dev2019/table-15"),
         *(("list", kind) for kind in (*LISTS, "data", "formats")),
     ],
     ids=" ".join,
@@ -38,14 +40,14 @@ def test_no_line_is_wider_than_the_terminal(arguments: tuple[str, ...], monkeypa
 
 def test_no_cell_of_a_reproduced_table_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     from evenhand import reproduce
-    from evenhand.measures import numbers
+    from evenhand.reproduce.markdown import number_rows
 
     monkeypatch.setenv("COLUMNS", "80")
-    shown = output("reproduce", "ethayarajh2019", "--table", "1").split()
-    table = reproduce.compute("ethayarajh2019", "1")
-    for row in table.rows:
-        cells = [numbers.number(cell) if isinstance(cell, float) else cell for cell in row]
-        assert {word for cell in cells for word in str(cell).split()} <= set(shown)
+    shown = output("reproduce", "dev2019/table-15").split()
+    found = reproduce.beside("dev2019/table-15")
+    for series in found.series:
+        for row in number_rows(found, series.name):
+            assert {word for cell in row for word in cell.split()} <= set(shown)
 
 
 def test_words_of_a_title_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:

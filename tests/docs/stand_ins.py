@@ -26,6 +26,16 @@ SENTENCES = {
 }
 
 
+def write_predictions(file: Path, rows: int = 400) -> None:
+    """Write decisions about people, of whom women are selected less often."""
+    lines = ["sex,race,y,yhat,score"]
+    for number in range(rows):
+        sex, race, label = "fm"[number % 2], "abc"[number % 3], (number // 6) % 2
+        score = (number * 37 % 100) / 200 + 0.3 * label + 0.1 * (sex == "m")
+        lines.append(f"{sex},{race},{label},{int(score >= 0.5)},{score:.3f}")
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def write_data(root: Path) -> Path:
     """Write a few items of each data set that the examples read, as a folder for EVENHAND_DATA."""
     bbq, honest, hurtlex, holistic, winobias, winogender = (

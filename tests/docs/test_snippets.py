@@ -8,14 +8,15 @@ from pathlib import Path
 
 import pytest
 from page_runner import ROOT, SHELL, blocks, run_page
-from stand_ins import MODELS, TEXTS, write_data
+from stand_ins import MODELS, TEXTS, write_data, write_predictions
 
 import evenhand as eh
 
 DOCS = ROOT / "docs"
 FOLDERS = ("measures", "methods", "tutorials")
 ALSO = (
-    "how-to/own-words.md", "how-to/debias-a-model.md", "how-to/logs.md", "reference/methods.md", "reference/words.md",
+    "how-to/own-words.md", "how-to/debias-a-model.md", "how-to/audit-predictions.md", "how-to/logs.md",
+    "reference/methods.md", "reference/words.md",
 )  # fmt: skip
 LOGS = {"lm-eval-output": "lm-eval", "bbq.eval": "inspect/bbq.eval"}  # of tests/interop/logs
 PAGES = [path for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md")) if blocks(path)]
@@ -59,6 +60,8 @@ def test_the_page_runs_from_top_to_bottom(
     for name, (class_name, options) in MODELS.items():
         if name in text and "<!-- own models -->" not in text:
             (workplace / name).symlink_to(tiny_folder(class_name, **options))
+    if "predictions.csv" in text:
+        write_predictions(workplace / "predictions.csv")
     for name, log in LOGS.items():
         if name in text:
             (workplace / name).symlink_to(ROOT / "tests" / "interop" / "logs" / log)

@@ -70,6 +70,9 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
     decided = [{"word": f"scenario {n}", "value": 0.3 - n / 10, "groups": answers} for n in range(4)]
     yield asked("decisions", "decision-scenarios", score="gap", variant="explicit", items=tuple(decided))
     yield asked("corpus-bias", "words", score="beta", items=values(first=-0.2), details={"intercept": 0.0})
+    rates = [{"word": g, "value": v, "interval": [v - 0.1, v + 0.1], "n": 50} for g, v in (("f", 0.3), ("m", 0.5))]
+    for score in ("demographic-parity-difference", "accuracy-difference"):
+        yield asked("group-metrics", "sex", score=score, items=tuple(rates))
     yield asked("similarity", "men")
 
 
@@ -131,7 +134,7 @@ def test_stages_share_their_axes(drawn: dict[str, charts.Figure]) -> None:
     for figure in drawn.values():
         assert "resolve" not in figure.spec
         if "facet" in figure.spec:
-            assert figure.spec["facet"]["sort"][0].startswith((ORIGINAL, "linear", "weat-6"))
+            assert figure.spec["facet"]["sort"][0].startswith((ORIGINAL, "linear", "weat-6", "selection rate"))
 
 
 def test_a_chart_is_left_out_where_its_cells_are_missing(audit: Audit) -> None:
@@ -276,3 +279,12 @@ def _axes(spec: object) -> Iterator[dict[str, object]]:
 def test_marks_that_coincide_share_one_label(drawn: dict[str, charts.Figure]) -> None:
     labels = [value["method"] for value in drawn["bias-against-quality"].spec["data"]["values"]]
     assert sorted(labels) == ["", "", "", "original, linear, span, hard"]
+
+
+def test_occupations_stand_at_their_share_of_women(drawn: dict[str, charts.Figure]) -> None:
+    def shares(id: str) -> list[float]:
+        return [row["share"] for row in drawn[id].spec["data"]["values"]]
+
+    assert min(shares("occupations")) == pytest.approx(5.0)
+    assert max(shares("occupations")) == pytest.approx(5.0 + (len(WORDS) - 1) / 50)
+    assert min(shares("pronouns-by-occupation")) == pytest.approx(100 * 0.1)

@@ -195,8 +195,11 @@ def test_the_command_takes_counts_and_vectors(tmp_path: Path) -> None:
     asked = ["reproduce", "ethayarajh2019", "--table", "2", "--json", "--vectors", str(tmp_path / "words.safetensors")]
     done = CliRunner().invoke(app, [*asked, "--corpus", str(tmp_path / "counts.safetensors")])
     assert done.exit_code == 0, done.output
-    assert len(json.loads(done.stdout)["rows"]) == 15
-    assert CliRunner().invoke(app, asked).exit_code == 2
+    (table,) = json.loads(done.stdout)
+    assert len(table["series"][0]["table"]["rows"]) == 15
+    assert "neutral: mean" in {number["row"] for number in table["numbers"]}
+    (without,) = json.loads(CliRunner().invoke(app, asked).stdout)
+    assert "--corpus" in without["missing"][0]
 
 
 def talk(seed: int = 0) -> str:

@@ -27,7 +27,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", 
 # The options of opening a subject that `evenhand audit` has.
 OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
-    "system", "key_env", "concurrency", "timeout",
+    "system", "key_env", "concurrency", "timeout", "group", "label", "prediction", "score", "threshold", "positive",
 )  # fmt: skip
 # The entry of a record that is about several concepts at once, such as the categories of a benchmark.
 SEVERAL = {
@@ -113,7 +113,8 @@ def equivalent_command(
     """
     try:
         parts = [*map(_address, subjects), *_methods(plan, subjects, set(skipped)), *_asking(subjects, plan, concept)]
-        parts += ["--concept", plan.concept, "--seed", str(plan.seed), *_opening(subjects)]
+        parts += [] if name_own_groups(subjects) else ["--concept", plan.concept]
+        parts += ["--seed", str(plan.seed), *_opening(subjects)]
     except UsageError as error:
         return "", error.message
     return shlex.join(["evenhand", "audit", *parts]), ""
@@ -173,6 +174,23 @@ def _opening(subjects: Sequence[Subject]) -> list[str]:
     return parts
 
 
+OWN_GROUPS = "The groups are those that the table names. What else the rows differ in is not known here."
+
+
+def name_own_groups(subjects: Sequence[Subject]) -> bool:
+    """Return whether all subjects are tables, which name their groups themselves."""
+    return bool(subjects) and all(subject.own_groups and subject.offers == ("outcomes",) for subject in subjects)
+
+
+def _own_concept(subjects: Sequence[Subject]) -> dict[str, Any]:
+    """Return what a run is about whose subjects name their groups themselves; empty for all other runs."""
+    if not name_own_groups(subjects):
+        return {}
+    groups = {name: list(groups) for subject in subjects for name, groups in subject.own_groups.items()}
+    digest = hashlib.sha256(repr(sorted(groups.items())).encode()).hexdigest()
+    return {"name": ", ".join(groups), "groups": groups, "limits": OWN_GROUPS, "digest": digest}
+
+
 def manifest(
     subjects: Sequence[Subject],
     concept: Concept | None,
@@ -207,7 +225,7 @@ def manifest(
         "evenhand": version.__version__,
         "arguments": {**(invocation or Invocation()).to_dict(), "effective": effective},
         "subjects": [subject.describe() for subject in subjects],
-        "concept": {**concept.to_dict(), "digest": concept.digest} if concept else SEVERAL,
+        "concept": _own_concept(subjects) or ({**concept.to_dict(), "digest": concept.digest} if concept else SEVERAL),
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "threads": os.environ.get("OMP_NUM_THREADS", str(os.cpu_count())),

@@ -133,7 +133,9 @@ class Plan:
         for name in chosen:
             require_view(measures.info(name), subjects)
         questions = tuple(
-            question for name in chosen for question in _questions(measures.info(name), about, queries, full_probes)
+            question
+            for name in chosen
+            for question in _questions(measures.info(name), about, queries, full_probes, subjects)
         )
         questions = limited(questions, limit) if limit else questions
         questions = with_texts(questions, subjects, samples, tokens)
@@ -190,7 +192,11 @@ class Plan:
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:
         """Return the questions that a subject can answer."""
-        return tuple(question for question in self.questions if is_answered(question.info, subject))
+        return tuple(
+            question
+            for question in self.questions
+            if is_answered(question.info, subject) and _has_grouping(question, subject)
+        )
 
     def with_seed(self, seed: int) -> Plan:
         """Return the same plan with another seed."""
@@ -258,8 +264,23 @@ def is_answered(info: Info, subject: Subject) -> bool:
     return info.view in subject.offers and info.needs in ("", subject.likelihood_of)
 
 
-def concept_queries(info: Info, concept: Concept) -> tuple[str, ...]:
-    """Return what a measure asks about a concept: its own questions, else generic ones, and untagged controls."""
+def _has_grouping(question: Question, subject: Subject) -> bool:
+    """Return whether a subject has the groups that a question about outcomes names, or others do not have them."""
+    return not _asks_groupings(question.info) or question.query in subject.own_groups
+
+
+def _asks_groupings(info: Info) -> bool:
+    """Return whether a measure asks about the groups that a subject names itself."""
+    return info.view == "outcomes" and not info.default_queries()
+
+
+def concept_queries(info: Info, concept: Concept, subjects: Sequence[Subject] = ()) -> tuple[str, ...]:
+    """Return what a measure asks about a concept: its own questions, else generic ones, and untagged controls.
+
+    A measure of outcomes asks about each grouping that the subjects name themselves.
+    """
+    if _asks_groupings(info):
+        return tuple(dict.fromkeys(grouping for subject in subjects for grouping in subject.own_groups))
     if info.concepts and concept.name not in info.concepts:
         return ()
     if info.crossed and not isinstance(concept, Intersection):
@@ -329,8 +350,10 @@ def _word_lists(info: Info, concept: Concept) -> tuple[str, ...]:
 NEUTRAL = "neutral"  # as a query: the neutral words of the concept
 
 
-def _questions(info: Info, concept: Concept, queries: Iterable[str], full_probes: bool) -> list[Question]:
-    usual = concept_queries(info, concept)
+def _questions(
+    info: Info, concept: Concept, queries: Iterable[str], full_probes: bool, subjects: Sequence[Subject] = ()
+) -> list[Question]:
+    usual = concept_queries(info, concept, subjects)
     asked = tuple(queries) or usual
     options = {"sample": EVERYTHING} if full_probes and info.view == "inference" else {}
     variants = info.variants or {"": {}}

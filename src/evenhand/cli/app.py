@@ -55,6 +55,9 @@ VERBS = {
         "Compare two subjects, or several saved audits: what differs beyond the intervals, then every row.",
     ),
     "probe": VerbPlace("probe:probe", "Ask a model about sentences that differ in one word, and score its answers."),
+    "explain": VerbPlace(
+        "measure:explain", "Show which layers and tokens of a model decide that it scores two texts differently."
+    ),
     "report": VerbPlace(
         "runs:report", "Write the report of a saved audit, a comparison of several, or the figures of an audit."
     ),

@@ -98,7 +98,7 @@ SubjectArgument = Annotated[
     typer.Argument(
         metavar="SUBJECT",
         help="A vector file or catalog id, hf:FOLDER, a GGUF file, openai:URL#MODEL, an evenhand model, predictions, "
-        "corpus:PATH.",
+        "corpus:PATH, table:FILE.",
         show_default=False,
     ),
 ]
@@ -157,6 +157,38 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Skip what cannot be r
 MaxRecord = Annotated[int, typer.Option("--max-record", help="Longest record or word in MB.", min=1)]
 
 
+GroupColumns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--group",
+        help="Column of a table that names groups; may be repeated. Several with commas are crossed.",
+        show_default="guessed",
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Column of a table with what is true.", show_default="guessed")
+]
+PredictionColumn = Annotated[
+    str | None, typer.Option("--prediction", help="Column of a table with the decisions.", show_default="guessed")
+]
+ScoreColumn = Annotated[
+    str | None, typer.Option("--score", help="Column of a table with scores.", show_default="guessed")
+]
+ThresholdOption = Annotated[
+    float | None,
+    typer.Option("--threshold", help="Score from which a row is selected.", show_default="0.5, or the predictions"),
+]
+PositiveValue = Annotated[
+    str | None,
+    typer.Option("--positive", help="The value of labels and decisions that is positive.", show_default="1, yes, true"),
+]
+
+
+def joined_groups(columns: list[str] | None) -> str | None:
+    """Return the columns of groups as one text, as a subject is opened with."""
+    return ";".join(columns) if columns else None
+
+
 @dataclasses.dataclass(frozen=True)
 class Opening:
     """How subjects are opened."""
@@ -191,10 +223,18 @@ class Opening:
         typer.Option("--timeout", help="Seconds without a byte before a request is repeated.", show_default="120"),
     ] = None
 
+    group: GroupColumns = None
+    label: LabelColumn = None
+    prediction: PredictionColumn = None
+    score: ScoreColumn = None
+    threshold: ThresholdOption = None
+    positive: PositiveValue = None
+
     def subjects(self, addresses: list[str]) -> list[Subject]:
         """Open subjects, with warnings as notes. An option is passed to the kinds that have it."""
         given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return open_subjects(addresses, **given | {"allow_pickle": self.allow_pickle or None})
+        changed = {"allow_pickle": self.allow_pickle or None, "group": joined_groups(self.group)}
+        return open_subjects(addresses, **given | changed)
 
 
 def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:

@@ -14,6 +14,9 @@ from evenhand.measures.association.weat import generalised_weat as generalised_w
 from evenhand.measures.association.weat import weat as weat
 from evenhand.measures.chat.bbq_chat import bbq_chat as bbq_chat
 from evenhand.measures.chat.decisions import decisions as decisions
+from evenhand.measures.chat.relative_decisions import relative_decisions as relative_decisions
+from evenhand.measures.chat.resume_names import resume_names as resume_names
+from evenhand.measures.chat.word_association import word_association as word_association
 from evenhand.measures.geometry.analogies import analogy_generation as analogy_generation
 from evenhand.measures.geometry.analogies import generate_analogies as generate_analogies
 from evenhand.measures.geometry.analogies import sembias as sembias
@@ -49,6 +52,8 @@ from evenhand.measures.likelihood.stereoset import stereoset as stereoset
 from evenhand.measures.likelihood.winobias import winobias as winobias
 from evenhand.measures.likelihood.winogender import winogender as winogender
 from evenhand.measures.measurement import Measurement as Measurement
+from evenhand.measures.outcomes.group_metrics import decision_accuracy as decision_accuracy
+from evenhand.measures.outcomes.group_metrics import group_metrics as group_metrics
 from evenhand.measures.quality.rated_sets import analogy as analogy
 from evenhand.measures.quality.rated_sets import similarity as similarity
 from evenhand.measures.quality.retention import retention as retention

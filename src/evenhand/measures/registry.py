@@ -22,7 +22,9 @@ Measured: TypeAlias = Measurement | tuple[Measurement, ...]
 P = ParamSpec("P")
 R = TypeVar("R", bound=Measured, covariant=True)
 LAST = 1_000
-FAMILIES = ("association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality")
+FAMILIES = (
+    "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes", "quality",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ class Info:
     queries: tuple[str, ...]
     view: ViewName = "vectors"
     family: Literal[
-        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "quality"
+        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes",
+        "quality",
     ] = "association"  # fmt: skip
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False

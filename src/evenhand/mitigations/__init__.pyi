@@ -26,6 +26,7 @@ from evenhand.mitigations.registry import get as get
 from evenhand.mitigations.registry import get_vector_method as get_vector_method
 from evenhand.mitigations.registry import ids as ids
 from evenhand.mitigations.registry import listing as listing
+from evenhand.mitigations.steering.steering import Steering as Steering
 from evenhand.mitigations.text.cda import CounterfactualAugmentation as CounterfactualAugmentation
 from evenhand.mitigations.text.text_change import TextChange as TextChange
 from evenhand.mitigations.training.fine_tuning import CDATuning as CDATuning

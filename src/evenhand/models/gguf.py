@@ -11,6 +11,7 @@ value); the name, sizes (innermost first), type and offset of each array; then, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import re
 import struct
@@ -408,11 +409,12 @@ def _short_lists() -> Iterator[None]:
     """Let the reader of the package `gguf` pass over vocabularies, and transformers show no progress bar of its own.
 
     The reader makes an array of each value, which takes 15 seconds for 260,000 pieces, and transformers asks it twice.
+    It also builds the table of the names of weights anew for every module, which is half the time of a load.
     """
     package: Any = require("gguf", extra="models")
     loader: Any = require("transformers.modeling_gguf_pytorch_utils", extra="models")
     reader: type = package.GGUFReader
-    bar = loader.tqdm
+    bar, names = loader.tqdm, package.get_tensor_name_map
 
     class ShortListReader(reader):  # type: ignore[misc]
         def _get_field_parts(self, place: int, kind: int) -> Any:
@@ -427,10 +429,11 @@ def _short_lists() -> Iterator[None]:
 
     with _PATCHING:
         package.GGUFReader, loader.tqdm = ShortListReader, lambda items, **_: items
+        package.get_tensor_name_map = functools.cache(names)
         try:
             yield
         finally:
-            package.GGUFReader, loader.tqdm = reader, bar
+            package.GGUFReader, loader.tqdm, package.get_tensor_name_map = reader, bar, names
 
 
 def _list_end(data: NDArray[np.uint8], place: int, inner: int, count: int) -> int:

@@ -115,7 +115,7 @@ def bias_findings(tests: SubjectTests) -> list[Finding]:
     facts = [*_decisions(tests)]
     by_measure: dict[str, list[Tested]] = {}
     for test in tests.found:
-        by_measure.setdefault(test.row.question.measure, []).append(test)
+        by_measure.setdefault(_told_together(test.row), []).append(test)
     # Flips and differences of decisions are told as facts; only their direction is told as the result of a test.
     told = {
         measure: [test for test in group if not facts or not _is_fact(test.row)]
@@ -133,6 +133,12 @@ def bias_findings(tests: SubjectTests) -> list[Finding]:
         (rest if view in seen else first).append(group)
         seen.add(view)
     return [*facts, *(_bias_sentence(group, tests) for group in (*first, *rest))]
+
+
+def _told_together(row: Row) -> str:
+    """Return what one sentence tells of: a measure; of a table, which may name several groups, each by itself."""
+    asked = row.question
+    return f"{asked.measure} by {asked.query}" if row.info.family == "outcomes" else asked.measure
 
 
 def _nothing_found(tests: SubjectTests, measures: Iterable[str], facts: list[Finding]) -> Iterable[Finding]:

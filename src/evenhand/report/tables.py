@@ -24,6 +24,7 @@ FAMILIES = {
     "chat": "Chat: what the model answers when it is asked",
     "labels": "Labels: does the decision change with the group?",
     "text": "Text: which words occur with which group",
+    "outcomes": "Outcomes: are groups selected, and judged rightly, alike?",
     "quality": "Quality: what a method costs",
 }
 # Kinds of subjects and of the models in them, as people call them.
@@ -31,10 +32,10 @@ KINDS = {
     "vectors": "word vectors", "nli": "NLI model", "lm": "language model", "encoder": "text encoder",
     "corpus": "corpus", "elmo": "ELMo model", "text-classifier": "text classifier", "nli-classifier": "NLI model",
     "masked-lm": "masked language model", "causal-lm": "causal language model",
-    "openai": "language model behind a server", "log": "model in a log",
+    "openai": "language model behind a server", "log": "model in a log", "table": "table of predictions",
 }  # fmt: skip
 # Views from what a model does to what it is made of.
-OUTPUTS_FIRST = ("labels", "inference", "chat", "likelihood", "generation", "text", "sentences", "vectors")
+OUTPUTS_FIRST = ("outcomes", "labels", "inference", "chat", "likelihood", "generation", "text", "sentences", "vectors")
 
 
 def subject_record(audit: Audit, subject: str = "") -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The tables of the papers beside ours: one file per paper or figure, each returning a table of plain cells.
+"""The tables and figures of the papers beside ours: published numbers, recorded results, and what is computed.
 
-The numbers come from `measures` and `mitigations`, never from here; printing them belongs to `cli`.
+The numbers of ours come from `measures` and `mitigations`, never from here; printing them belongs to `cli`.
 """
 
 from __future__ import annotations
@@ -11,17 +11,38 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.errors import UsageError, unknown_name
+from evenhand.reproduce.comparison import PaperComparison, Series
+from evenhand.reproduce.published import PAPERS as PAPER_IDS
+from evenhand.reproduce.published import Paper, PaperItem, item, items, paper
 from evenhand.reproduce.table import PaperTable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
+    from evenhand.reproduce.inputs import PaperInputs
 
-__all__ = ["PAPERS", "PaperTable", "Reproduction", "compute", "papers", "tables"]
+__all__ = [
+    "COMPUTED",
+    "PAPERS",
+    "PAPER_IDS",
+    "Paper",
+    "PaperComparison",
+    "PaperItem",
+    "PaperTable",
+    "Reproduction",
+    "Series",
+    "beside",
+    "compute",
+    "item",
+    "items",
+    "paper",
+    "papers",
+    "tables",
+]
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """One table that can be computed: what it shows, the function, and what the function wants to be given."""
+    """One table that is computed from vectors or a text: what it shows, the function, and what the function takes."""
 
     shows: str
     function: str  # module:name inside this folder, imported when the table is asked for
@@ -42,10 +63,48 @@ PAPERS: Mapping[str, Mapping[str, Reproduction]] = {
         "6": Reproduction("intrinsic measures of a set of embeddings", "dawkins2021:table_6", "embeddings"),
     },
 }
+# What computes a series of a table or figure: module:name inside this folder, called with the item and the inputs.
+COMPUTED: Mapping[str, str] = {
+    **{f"dev2019/table-{number}": "dev2019:neutrality" for number in (1, 3, 5, 8, 9)},
+    **{f"dev2019/table-{number}": "dev2019:examples" for number in (2, 4, 6)},
+    "dev2019/table-7": "dev2019:directions",
+    **{f"bordia2019/table-{number}": "texts:scores" for number in (1, 2, 3)},
+    **{f"bordia2019/table-{number}": "texts:words" for number in (5, 6, 7, 8)},
+    **{f"dawkins2021/table-{number}": "marked:answers" for number in (1, 2, 4)},
+    "dawkins2021/table-3": "marked:quality",
+    "dawkins2021/table-5": "adapters:correlated",
+    "dawkins2021/table-6": "adapters:intrinsic",
+    "ethayarajh2019/table-1": "adapters:single_words",
+    "ethayarajh2019/table-2": "adapters:gendered_words",
+    "ethayarajh2019/figure-1": "adapters:analogies",
+    "ethayarajh2019/section-4": "adapters:contrived",
+}
+
+
+def beside(id: str, inputs: PaperInputs | None = None) -> PaperComparison:
+    """Return a table or figure of a paper beside ours: what is recorded, and what the inputs let compute.
+
+    Args:
+        id: of the table or figure, such as dev2019/table-13.
+        inputs: models, vectors or a text; without them only recorded results are shown.
+    """
+    from evenhand.reproduce.recorded import recorded
+
+    wanted = item(id)
+    computed: list[Series] = []
+    missing: list[str] = []
+    if inputs is not None and id in COMPUTED:
+        module, _, name = COMPUTED[id].partition(":")
+        found = getattr(import_module(f"{__name__}.{module}"), name)(wanted, inputs)
+        if isinstance(found, str):
+            missing.append(found)
+        else:
+            computed += found
+    return PaperComparison(wanted, (*computed, *recorded(id)), tuple(missing))
 
 
 def papers() -> tuple[str, ...]:
-    """The ids of the papers."""
+    """The ids of the papers with tables that `compute` knows."""
     return tuple(PAPERS)
 
 

@@ -18,7 +18,10 @@ from evenhand.arrays import Floats, Matrix64, Rows, Vector64
 from evenhand.errors import UsageError
 from evenhand.stats.means import SumStatistic
 
-StatisticName = Literal["ratios", "exp-ratio", "effect-size", "pearson", "slope"]
+StatisticName = Literal[
+    "ratios", "exp-ratio", "effect-size", "pearson", "slope",
+    "rate-range", "rate-quotient", "worst-rate-range", "worst-rate-quotient", "lowest-rate",
+]  # fmt: skip
 NAMES: tuple[StatisticName, ...] = get_args(StatisticName)
 MOST_UNITS = 256  # more are summed into as many blocks, which keeps records small and loses next to no power
 DIGITS = 10  # significant digits of a record
@@ -61,12 +64,38 @@ def _slope(sums: Matrix64) -> Vector64:
     return np.asarray(joint / np.where(spread_x > 0, spread_x, np.nan))
 
 
+def _rates(sums: Matrix64, families: int = 1) -> Matrix64:
+    """Rates of groups, (draws, families, groups); the columns are (cases, hits) of each group, family by family."""
+    return np.asarray((sums[:, 1::2] / sums[:, 0::2]).reshape(len(sums), families, -1))
+
+
+def _rate_range(families: int) -> SumStatistic:
+    return lambda sums: np.asarray(np.ptp(_rates(sums, families), axis=2).max(axis=1))
+
+
+def _rate_quotient(families: int) -> SumStatistic:
+    def smallest(sums: Matrix64) -> Vector64:
+        rates = _rates(sums, families)
+        return np.asarray((rates.min(axis=2) / rates.max(axis=2)).min(axis=1))
+
+    return smallest
+
+
+def _lowest_rate(sums: Matrix64) -> Vector64:
+    return np.asarray(_rates(sums).min(axis=(1, 2)))
+
+
 STATISTICS: Mapping[StatisticName, SumStatistic] = {
     "ratios": _ratios,
     "exp-ratio": _exp_ratio,
     "effect-size": _effect_size,
     "pearson": _pearson,
     "slope": _slope,
+    "rate-range": _rate_range(1),
+    "rate-quotient": _rate_quotient(1),
+    "worst-rate-range": _rate_range(2),
+    "worst-rate-quotient": _rate_quotient(2),
+    "lowest-rate": _lowest_rate,
 }
 
 
@@ -181,6 +210,31 @@ def contrast_units(
         columns[end - size : end, 2 * place + 1] = factors[place] * np.asarray(sample, dtype=np.float64)
     labels = [f"{place}:{name}" for place, group in enumerate(names) for name in group]
     return units("ratios", unit, labels, *columns.T)
+
+
+def rate_units(statistic: StatisticName, unit: str, codes: Sequence[Rows], hits: Sequence[Floats]) -> Units:
+    """Return the units of a statistic of rates of groups, whose units are rows in a fixed order.
+
+    Args:
+        statistic: "rate-range", "rate-quotient" or "lowest-rate", or for two families of rates "worst-rate-range" or
+            "worst-rate-quotient".
+        unit: what a row is.
+        codes: for each family the group of each row, from 0; -1 for rows that do not count.
+        hits: for each family what each row adds to the numerator of its group.
+    """
+    size = len(codes[0])
+    names = tuple(map(str, range(size))) if size <= MOST_UNITS else None
+    rows = np.arange(size) if names is not None else np.arange(size) % MOST_UNITS
+    blocks = size if names is not None else MOST_UNITS
+    parts: list[Vector64] = []
+    for own, values in zip(codes, hits, strict=True):
+        kept = own >= 0
+        groups = int(own.max()) + 1
+        places = rows[kept] * groups + own[kept]
+        ones, weights = np.ones(len(places)), np.asarray(values, dtype=np.float64)[kept]
+        sums = [np.bincount(places, each, blocks * groups).reshape(blocks, groups) for each in (ones, weights)]
+        parts += [np.asarray(table[:, group], dtype=np.float64) for group in range(groups) for table in sums]
+    return Units(statistic, unit, names, np.stack(parts, axis=1), size)
 
 
 def effect_size_units(

@@ -44,9 +44,8 @@ class LanguageModel(Protocol):
     whitespace: bool
     """Whether its texts are whitespace-separated tokens, as its training text is."""
 
-    @property
-    def texts_at_once(self) -> int:
-        """How many texts it samples side by side."""
+    def texts_at_once(self, tokens: int) -> int:
+        """Return how many texts of a number of tokens it samples side by side."""
 
     @property
     def longest(self) -> int:
@@ -79,8 +78,7 @@ class WordLevelModel:
 
         self.model, self.vocabulary, self.manifest = lm.load(folder, device=str(resolve_device(device)))
 
-    @property
-    def texts_at_once(self) -> int:
+    def texts_at_once(self, tokens: int) -> int:
         """By device."""
         from evenhand.models.lm.awd_lstm.inference import samples_at_once
 
@@ -133,12 +131,9 @@ class SubwordModel:
 
         self.model = CausalLM(transformer)
 
-    @property
-    def texts_at_once(self) -> int:
-        """The same on every device."""
-        from evenhand.models.lm.causal import TEXTS_AT_ONCE
-
-        return TEXTS_AT_ONCE
+    def texts_at_once(self, tokens: int) -> int:
+        """By the memory that texts of this length take."""
+        return self.model.texts_at_once(tokens)
 
     @property
     def longest(self) -> int:
@@ -287,7 +282,7 @@ class LanguageModelSubject(Subject):
         return view
 
     def _sampled_text(self, sampling: dict[str, Any]) -> TextView:
-        batch = self._batch or self.model.texts_at_once
+        batch = self._batch or self.model.texts_at_once(sampling["tokens"])
         options = {name: value for name, value in sampling.items() if name != "samples"} | {"batch": batch}
         settings = ["texts", options, self.model.describe()]
         texts: list[str] = []

@@ -22,11 +22,15 @@ from evenhand.registry import Registry
 if TYPE_CHECKING:
     from evenhand.subjects.transformer_subjects import TransformerPart
 
-ViewName = Literal["vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat"]
+ViewName = Literal[
+    "vectors", "sentences", "likelihood", "inference", "labels", "text", "generation", "chat", "outcomes"
+]  # fmt: skip
 AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` names
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 ON_ENGINE: tuple[ViewName, ...] = ("sentences", "likelihood", "labels", "inference")  # of models that workers load
-PARTS = {"vectors": "word vectors", "transformer": "a transformer", "text": "the text of a corpus"}  # in words
+PARTS = {
+    "vectors": "word vectors", "transformer": "a transformer", "text": "the text of a corpus", "outcomes": "decisions",
+}  # in words  # fmt: skip
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
 # scikit-learn the solvers that classifiers and tests use. Readers of files (polars, safetensors, gensim) give the same
 # content or fail, and the content is hashed.
@@ -43,7 +47,7 @@ class Change(Protocol):
     """
 
     acts_on: ClassVar[str]
-    """The part of a subject that it changes, one of `Subject.changeable`: vectors, transformer, text."""
+    """The part of a subject that it changes, one of `Subject.changeable`: vectors, transformer, text, outcomes."""
 
     @property
     def report(self) -> Mapping[str, Any]:
@@ -160,6 +164,11 @@ class Subject(ABC):
     @abstractmethod
     def offers(self) -> tuple[ViewName, ...]:
         """The views this subject has."""
+
+    @property
+    def own_groups(self) -> Mapping[str, tuple[str, ...]]:
+        """The groups that the subject itself names, by grouping; empty where the words of a concept name them."""
+        return {}
 
     @property
     def asked_by_default(self) -> tuple[ViewName, ...]:

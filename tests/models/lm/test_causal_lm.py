@@ -125,6 +125,35 @@ def test_samples_do_not_depend_on_the_batch_size(causal) -> None:
     assert "<" not in " ".join(one)
 
 
+def test_texts_that_have_ended_leave_the_batch(causal, monkeypatch) -> None:
+    """The others go on as if they were still there."""
+    whole = causal.generate(40, 30, seed=5)
+    lengths = {len(text.split()) for text in whole}
+    assert len(lengths) > 5
+    sizes, plain = [], causal.model.forward
+
+    def forward(*args, **inputs):
+        sizes.append(len(inputs["input_ids"]))
+        return plain(*args, **inputs)
+
+    monkeypatch.setattr(causal.model, "forward", forward)
+    assert causal.generate(40, 30, seed=5, batch=40) == whole
+    assert sizes[0] == 40
+    assert sizes[-1] < 20
+    monkeypatch.setattr("evenhand.models.lm.causal.MOST_LEFT", 0.0)
+    sizes.clear()
+    assert causal.generate(40, 30, seed=5, batch=40) == whole
+    assert set(sizes) == {40}
+
+
+def test_long_texts_are_sampled_in_smaller_batches(causal, monkeypatch) -> None:
+    assert causal.texts_at_once(20) == 100
+    each = 2 * 2 * 16 * 2 // 4 * 4  # keys and values of two layers, two of four heads, four bytes
+    monkeypatch.setattr("evenhand.models.lm.causal.CACHE_BYTES", each * 20 * 50)
+    assert causal.texts_at_once(20) == 50
+    assert causal.texts_at_once(60) == 32  # as few as this
+
+
 def test_tokens_are_sampled_with_the_probabilities_of_the_model(causal) -> None:
     """First words of many texts against the model's probabilities (chi-square)."""
     drawn = causal.generate(3000, 1, seed=0, batch=3000)

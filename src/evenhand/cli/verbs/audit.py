@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -103,8 +103,8 @@ def audit(
         typer.Argument(
             metavar="[SUBJECT]...",
             help="What to audit: a vector file or catalog id, hf:FOLDER, a GGUF file, openai:URL#MODEL, an evenhand "
-            "NLI model or language model, predictions, corpus:PATH. Several are ranked. Default: the embedded GloVe "
-            "vectors.",
+            "NLI model or language model, predictions, corpus:PATH, table:FILE. Several are ranked. Default: the "
+            "embedded GloVe vectors.",
             show_default=False,
         ),
     ] = None,
@@ -152,6 +152,7 @@ def audit(
         require_run_folder(out)
     given = Plan.read(plan) if plan else None
     opened = opening.subjects(subjects or (list(given.subjects) if given else []) or ["glove-embedded"])
+    _refuse_concept(context, opened)
     made = given or asked.plan(opened, seed=seed)
     if asked.full_probes and not any(question.info.view == "inference" for question in made.questions):
         raise UsageError("--full-probes is for inference models, and no question of this audit asks one")
@@ -204,11 +205,26 @@ def _refuse_contradictions(
         raise UsageError("--jobs divides the cells, --engine the texts of each cell", hint="leave one of them out")
 
 
+def _refuse_concept(context: typer.Context, subjects: list[Subject]) -> None:
+    """Raise an error for a concept where the subjects name their groups themselves."""
+    from evenhand.audit.manifest import name_own_groups
+
+    source = context.get_parameter_source("concept")
+    if source is not None and source.name != "DEFAULT" and name_own_groups(subjects):
+        raise UsageError("--concept does not apply: a table names its groups itself", hint="name a column: --group")
+
+
 def _write_plan(plan: Plan, path: Path, as_json: bool) -> None:
     write_text(path, plan.to_toml())
     if as_json:
         show_json(plan.to_dict())
     note(f"plan {path}; run it with `evenhand audit --plan {path}`")
+
+
+def _planned_concept(before: dict[str, Any]) -> str:
+    """Return the concept that a run was asked about; a table names its own groups, whatever was asked."""
+    effective = before["arguments"]["effective"].get("concept", "")
+    return str(before["concept"]["name"] if before["concept"]["name"] == effective or not effective else effective)
 
 
 def _note_replaced(out: Path, subjects: list[Subject], plan: Plan) -> None:
@@ -217,7 +233,7 @@ def _note_replaced(out: Path, subjects: list[Subject], plan: Plan) -> None:
     try:
         before = json.loads(file.read_text(encoding="utf-8"))["manifest"]
         names = [subject["name"] for subject in before["subjects"]]
-        same = names == [subject.name for subject in subjects] and before["concept"]["name"] == plan.concept
+        same = names == [subject.name for subject in subjects] and _planned_concept(before) == plan.concept
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return
     if not same:

@@ -15,7 +15,8 @@ from evenhand.audit import Question
 from evenhand.errors import FormatError, shown
 from evenhand.interop.logs.run import Fields, LoggedTask
 from evenhand.measures import Measurement
-from evenhand.measures.chat.decisions import AskedCases, decision_measurements
+from evenhand.measures.chat.decisions import decision_measurements
+from evenhand.measures.chat.people_result import AskedCases, PeopleResult, answered_cases
 from evenhand.measures.likelihood.bbq import CONDITIONS, BBQItem, bbq_measurements
 from evenhand.measures.likelihood.stereoset import LABELS, StereoExample, StereoSentence, choice_measurements
 from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, StereotypePair, pair_measurements
@@ -196,14 +197,15 @@ def own_decisions(task: LoggedTask, rows: Sequence[tuple[Fields, float, float]])
     )  # fmt: skip
     call = task.call("decisions", naming="explicit", items=len(rows))
     call.seed = 0
-    return list(decision_measurements(call, cases, _choices([(yes, no) for _, yes, no in rows])))
+    return list(decision_measurements(call, _answered(cases, [(yes, no) for _, yes, no in rows])))
 
 
-def _choices(pairs: Sequence[tuple[float, float]]) -> Choices:
-    """Return the shares of yes and no, as lm-eval has them: a base model may give both of them little probability."""
+def _answered(asked: AskedCases, pairs: Sequence[tuple[float, float]]) -> PeopleResult:
+    """Return the answers as shares of yes and no, as lm-eval has them: a base model may give both little probability."""
     logs = np.array(pairs, dtype=np.float64)
     shares = np.exp(logs - np.logaddexp(logs[:, 0], logs[:, 1])[:, None])
-    return Choices(shares, np.clip(1.0 - np.exp(logs).sum(axis=1), 0.0, 1.0), "log-probabilities")
+    choices = Choices(shares, np.clip(1.0 - np.exp(logs).sum(axis=1), 0.0, 1.0), "log-probabilities")
+    return PeopleResult(asked, answered_cases(asked, choices, "yes-no"), choices, "yes-no")
 
 
 def decisions(task: LoggedTask, asked: Sequence[LoggedDecision]) -> list[tuple[Question, list[Measurement]]]:
@@ -229,7 +231,7 @@ def decisions(task: LoggedTask, asked: Sequence[LoggedDecision]) -> list[tuple[Q
         )  # fmt: skip
         call = task.call("decisions", naming="explicit", items=len(asked))
         call.query, call.seed = f"{task.query}-{name}", 0
-        found.append((Question("decisions", call.query), list(decision_measurements(call, cases, _choices(logs)))))
+        found.append((Question("decisions", call.query), list(decision_measurements(call, _answered(cases, logs)))))
     return found
 
 

@@ -2,31 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.chat.gaps import UNCLEAR, Cases, gap_over_scenarios, logits, overall_p, spread_over_people
+from evenhand.measures.chat.gaps import gap_over_scenarios, overall_p
+from evenhand.measures.chat.people_result import (
+    GAP,
+    OVERALL,
+    UNCLEAR_SCORE,
+    AnswerScale,
+    AskedCases,
+    PeopleResult,
+    name_units,
+    overall_measurement,
+    scenario_items,
+    scenario_units,
+    score_names,
+    unclear_measurement,
+)
 from evenhand.measures.groups import Contrast, contrasts
 from evenhand.measures.likelihood.scoring import draw_sample
-from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
-from evenhand.models.lm.chat import Chat, Choices, user
-from evenhand.stats.units import Units, mean_units
+from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
 from evenhand.words.scenarios.people import Naming, People, Person, people
 from evenhand.words.scenarios.scenario import SHIPPED, Scenario, ScenarioSet, scenario_set
 
-AnswerScale = Literal["yes-no", "number"]
 SAMPLE = 200
-DIGITS = tuple("123456789")
-GAP, OVERALL, UNCLEAR_SCORE = "gap", "overall", "unclear"
 LARGEST = 5  # scenarios named in the details
 
 
@@ -69,36 +76,6 @@ INFO = Info(
 )
 
 
-@dataclass(frozen=True)
-class AskedCases:
-    """What a model is asked: one text for each person in each scenario.
-
-    Attributes:
-        name: the set of scenarios.
-        groups: the groups that are compared, the positive one first.
-        texts: the questions.
-        scenario, domain: of each text.
-        person: how the person of each text is named.
-        group: number of the group of each text.
-        names: whether first names are clusters.
-        options: the words for yes and no.
-        unfavourable: of each text, whether yes is bad for the person.
-        details: what else to record.
-    """
-
-    name: str
-    groups: tuple[str, ...]
-    texts: tuple[str, ...]
-    scenario: tuple[str, ...]
-    domain: tuple[str, ...]
-    person: tuple[str, ...]
-    group: tuple[int, ...]
-    names: bool
-    options: tuple[str, str]
-    unfavourable: tuple[bool, ...]
-    details: Mapping[str, object]
-
-
 @measure(INFO)
 def decisions(
     call: Call,
@@ -133,38 +110,27 @@ def decisions(
         if value not in known:
             raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
     concept = as_concept(concept)
-    call.describe(str(dataset), scores=_scores(tuple(concept.groups)))
+    call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
-    call.describe(asked.name, scores=_scores(asked.groups), params={"items": len(asked.texts)})
-    options = DIGITS if answer == "number" else asked.options
-    choices = view.choose([user(text) for text in asked.texts], options, seed=seed)
-    return decision_measurements(call, asked, choices, answer=answer, seed=seed)
+    call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
+    return decision_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), seed=seed)
 
 
-def decision_measurements(
-    call: Call, asked: AskedCases, choices: Choices, *, answer: AnswerScale = "yes-no", seed: int = 0
-) -> tuple[Measurement, ...]:
-    """Return the gaps of given answers, for a model that was asked elsewhere too.
+def decision_measurements(call: Call, result: PeopleResult, *, seed: int = 0) -> tuple[Measurement, ...]:
+    """Return the gaps of given answers, also for a model that was asked elsewhere.
 
     Args:
         call: the call of the measure.
-        asked: what was asked, about whom.
-        choices: the answers.
-        answer: see `decisions`.
+        result: what was asked, about whom, and the answers.
         seed: seed of the permutations.
     """
-    call.params |= {"read_from": choices.read_from}
-    result = _Result(asked, _cases(asked, choices, answer), choices, answer)
+    call.params |= {"read_from": result.choices.read_from}
+    groups = result.asked.groups
     return (
-        *(_gap(call, result, contrast, seed) for contrast in contrasts(asked.groups)),
-        *([_overall(call, result, seed)] if len(asked.groups) > 2 else []),
-        _unclear(call, result),
+        *(_gap(call, result, contrast, seed) for contrast in contrasts(groups)),
+        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
+        unclear_measurement(call, result),
     )
-
-
-def _scores(groups: tuple[str, ...]) -> list[str]:
-    names = [contrast.name(GAP) for contrast in contrasts(groups)]
-    return [*names, *([OVERALL] if len(groups) > 2 else []), UNCLEAR_SCORE]
 
 
 def ask_about(
@@ -221,140 +187,25 @@ def _drawn(
     return chosen, [person for person in known.everyone if person.row in wanted]
 
 
-@dataclass(frozen=True, eq=False)
-class _Result:
-    asked: AskedCases
-    cases: Cases
-    choices: Choices
-    answer: AnswerScale
-
-    @property
-    def favourable(self) -> Vector64:
-        """The probability of the favourable answer among the clear ones, or the point of the scale."""
-        return _favourable(self.asked, self.choices) if self.answer == "yes-no" else self.cases.values
-
-    @property
-    def unclear(self) -> str:
-        """Why a gap is not interpreted; empty if it is."""
-        share = float(self.choices.none.mean())
-        return f"{100 * share:.0f} % of the answers are neither of the options" if share > UNCLEAR else ""
-
-
-def _favourable(asked: AskedCases, choices: Choices) -> Vector64:
-    yes = choices.among_options()[:, 0]
-    turned = np.where(np.array(asked.unfavourable), 1.0 - yes, yes)
-    return np.asarray(np.where(np.isfinite(turned), turned, 0.5))
-
-
-def _cases(asked: AskedCases, choices: Choices, answer: AnswerScale) -> Cases:
-    if answer == "number":
-        points = choices.among_options() @ np.arange(1.0, len(DIGITS) + 1)
-        middle = (1 + len(DIGITS)) / 2
-        values = np.where(np.isfinite(points), points, middle)
-        turned = np.where(np.array(asked.unfavourable), 2 * middle - values, values)
-    else:
-        values = logits(choices)
-        turned = np.where(np.array(asked.unfavourable), -values, values)
-    group = np.array(asked.group, dtype=np.int64)
-    return Cases(asked.groups, asked.scenario, group, asked.person if asked.names else (), np.asarray(turned))
-
-
-def _gap(call: Call, result: _Result, contrast: Contrast, seed: int) -> Measurement:
+def _gap(call: Call, result: PeopleResult, contrast: Contrast, seed: int) -> Measurement:
     gap = gap_over_scenarios(result.cases, contrast, seed=seed)
-    items = scenario_items(result.asked, result.cases, result.favourable, contrast)
-    shares = result.cases.means(result.favourable).mean(axis=0)
-    own, others = shares[contrast.first], float(np.mean([shares[other] for other in contrast.others]))
+    items = scenario_items(result, contrast)
+    units = [scenario_units(result.cases, contrast)]
+    note = ""
+    if result.asked.names:
+        _, group, _ = result.cases.by_name()
+        units.append(name_units(result.cases, contrast))
+        note = f"{np.bincount(group).min()} names stand for each group"
     details = {
         **result.asked.details,
-        "by_group": dict(zip(result.asked.groups, shares.tolist(), strict=True)),
+        "by_group": result.by_group(),
         "largest": {str(item["word"]): item["value"] for item in items[:LARGEST]},
         "smallest_detectable": gap.detectable,
+        **result.not_interpretable(),
     }
-    if result.unclear:
-        details["not_interpretable"] = result.unclear
-    than = "more favourable for {0} than for {1}" if gap.value > 0 else "less favourable for {0} than for {1}"
-    than = than if gap.value else "as favourable for {0} as for {1}"
-    if result.answer == "number":
-        told = f"{own:.2f} against {others:.2f} points"
-    else:
-        told = f"{100 * own:.1f} % against {100 * others:.1f} %"
-    note = "" if not result.asked.names else _few_names(result.cases)
+    differs = f"; {items[0]['word']} differs most" if gap.value else ""
     return call.measurement(
         gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group,
-        reading=f"decisions are {than.format(contrast.group, contrast.against)}: {told}"
-        + (f"; {items[0]['word']} differs most" if gap.value else ""),
-        interval=gap.interval, p_value=gap.p_value, units=_units(result.cases, contrast), items=items,
-        details=details, note=note,
+        reading=f"decisions are {result.compared(contrast, gap.value)}{differs}", interval=gap.interval,
+        p_value=gap.p_value, units=tuple(units), items=items, details=details, note=note,
     )  # fmt: skip
-
-
-def _few_names(cases: Cases) -> str:
-    _, group, _ = cases.by_name()
-    return f"{np.bincount(group).min()} names stand for each group"
-
-
-def _units(cases: Cases, contrast: Contrast) -> tuple[Units, ...]:
-    """Return the scenarios as units, and the names where people are named."""
-    by_scenario = mean_units("scenario", cases.scenarios, cases.gaps(contrast))
-    if not cases.name:
-        return (by_scenario,)
-    values, group, names = cases.by_name()
-    sizes = np.bincount(group, minlength=len(cases.groups))
-    weights = np.full(len(cases.groups), -1.0 / len(contrast.others))
-    weights[contrast.first] = 1.0
-    signed = values * weights[group] / sizes[group] * len(values)
-    labels = [f"{cases.groups[own]}: {name}" for name, own in zip(names, group, strict=True)]
-    return by_scenario, mean_units("name", labels, signed)
-
-
-def scenario_items(
-    asked: AskedCases, cases: Cases, favourable: Vector64, contrast: Contrast
-) -> tuple[MeasuredItem, ...]:
-    """Return the gap and the mean of each group in every scenario, the largest gap first."""
-    items: list[dict[str, Any]] = []
-    for name, gap in zip(cases.scenarios, cases.gaps(contrast).tolist(), strict=True):
-        rows = np.array([one == name for one in cases.scenario], dtype=bool)
-        by_group: dict[str, dict[str, object]] = {}
-        for number, group in enumerate(cases.groups):
-            mean, interval = spread_over_people(favourable[rows & (cases.group == number)])
-            by_group[group] = {"mean": mean, "interval": list(interval) if interval else None}
-        domain = next(own for own, one in zip(asked.domain, asked.scenario, strict=True) if one == name)
-        items.append({"word": name, "value": gap, "domain": domain, "groups": by_group})
-    return tuple(sorted(items, key=lambda item: -abs(item["value"])))
-
-
-def _overall(call: Call, result: _Result, seed: int) -> Measurement:
-    means = result.cases.means().mean(axis=0)
-    low, high = int(means.argmin()), int(means.argmax())
-    groups = result.asked.groups
-    details: dict[str, object] = {**result.asked.details, "by_group": dict(zip(groups, means.tolist(), strict=True))}
-    if result.unclear:
-        details["not_interpretable"] = result.unclear
-    return call.measurement(
-        float(means[high] - means[low]), len(result.asked.texts), score=OVERALL,
-        p_value=overall_p(result.cases, seed=seed),
-        reading=f"decisions are most favourable for {groups[high]} and least for {groups[low]}",
-        note="the largest of all differences, so that it has no interval of its own", details=details,
-    )  # fmt: skip
-
-
-def _unclear(call: Call, result: _Result) -> Measurement:
-    none = result.choices.none
-    share = float(none.mean())
-    groups = np.array(result.asked.group)
-    by_group = {name: float(none[groups == number].mean()) for number, name in enumerate(result.asked.groups)}
-    by_scenario = _means(result.asked.scenario, none)
-    counted = int(np.count_nonzero(none > UNCLEAR))
-    return call.measurement(
-        share, len(none), score=UNCLEAR_SCORE,
-        reading=f"{100 * share:.1f} % of the answers are none of the options, and most of them in {counted:,} of "
-        f"{len(none):,} questions",
-        details={"ideal": 0.0, "by_group": by_group, "by_scenario": by_scenario, "questions": counted},
-    )  # fmt: skip
-
-
-def _means(names: Sequence[str], values: Vector64) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for name, value in zip(names, values.tolist(), strict=True):
-        found.setdefault(name, []).append(value)
-    return {name: float(np.mean(some)) for name, some in found.items()}

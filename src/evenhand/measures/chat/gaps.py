@@ -222,13 +222,16 @@ def overall_p(cases: Cases, *, seed: int = 0) -> float | None:
     for row in range(DRAWS):
         drawn[row] = rng.permuted(centred, axis=1).mean(axis=0).var()
     p_value = _share(drawn, observed)
-    if not cases.name:
-        return p_value
+    return max(p_value, names_overall_p(cases, seed=seed)) if cases.name else p_value
+
+
+def names_overall_p(cases: Cases, *, seed: int = 0) -> float:
+    """Return the p-value of no difference between any groups when names change groups at random."""
     values, group, _ = cases.by_name()
-    sizes = np.bincount(group, minlength=len(cases.groups))
-    own = np.eye(len(cases.groups))[group] / sizes
+    own = np.eye(len(cases.groups))[group] / np.bincount(group, minlength=len(cases.groups))
+    rng = np.random.default_rng(seed)
     shuffled = rng.permuted(np.broadcast_to(values - values.mean(), (DRAWS, len(values))), axis=1)
-    return max(p_value, _share(np.asarray((shuffled @ own).var(axis=1)), float((values @ own).var())))
+    return _share(np.asarray((shuffled @ own).var(axis=1)), float((values @ own).var()))
 
 
 def spread_over_people(values: Sequence[float] | Vector64) -> tuple[float, Interval]:

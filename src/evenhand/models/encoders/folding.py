@@ -24,6 +24,7 @@ TIED_WARNING = (
 )
 UNTIED_NOTE = "the output layer shared the word table; it was separated first and keeps the original table"
 STATES_NOTE = "the layers after the site read mapped vectors; the hidden states that the model returns are not mapped"
+LAST_NORMS = ("output.LayerNorm", "output_layer_norm")  # of layers that normalise what they return
 # Relative difference of the outputs up to which a folded model counts as equal to the hooked one, by number format.
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 
@@ -62,6 +63,10 @@ def fold(transformer: Transformer, change: SiteMap, *, decoder: Decoder = "untie
     copy = transformer.share_weights()
     if site.kind == "embeddings":
         into, notes = _fold_table(copy, change.map, decoder)
+    elif site.kind == "positions" or site.kind.endswith("-out"):
+        into, notes = _fold_writer(copy, place, change.map, site)
+    elif site.kind == "layer" and is_shift(change.map) and (shifted := _fold_shift(transformer, site, change.map)):
+        return shifted
     else:
         readers = _readers(transformer, site, place)
         notes = _fold_readers(copy, readers, change.map, site)
@@ -113,6 +118,67 @@ def untie(model: PreTrainedModel) -> None:
         config.tie_word_embeddings = False
     if getattr(model, "all_tied_weights_keys", None):
         model.all_tied_weights_keys = {}
+
+
+def is_shift(map: TensorMap) -> bool:
+    """Return whether a map adds the same vector to every row."""
+    if map.needs_words or not map.is_linear:
+        return False
+    matrix, _ = map.to_matrix()
+    return bool(matrix.shape[0] == matrix.shape[1] and (matrix == np.eye(len(matrix))).all())
+
+
+def _fold_writer(
+    transformer: Transformer, place: Place, map: TensorMap, site: Site
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Replace the weights that write a site by those that write what the map makes of it."""
+    if not map.is_linear or place.call:
+        why = "it is not linear" if not map.is_linear else "the layers share their weights"
+        raise NotFoldableError(f"{map!r} cannot be folded at {site}: {why}", hint="keep it as a hook: `hook=True`")
+    matrix, shift = map.to_matrix()
+    layer = dict(transformer.model.named_modules())[place.names[0]]
+    weight, bias = layer.weight, getattr(layer, "bias", None)
+    if bias is None and np.abs(shift).max(initial=0.0) > 0 and site.kind != "positions":
+        raise NotFoldableError(
+            f"the map has a constant part and {place.names[0]} has no bias to hold it",
+            hint="keep the map as a hook: `hook=True`",
+        )
+    rows = weight.detach().double().cpu().numpy()
+    by_row = site.kind == "positions" or type(layer).__name__ == "Conv1D"  # the last axis is what is written
+    mapped = rows @ matrix if by_row else matrix.T @ rows
+    if site.kind == "positions":
+        mapped = mapped + shift
+
+    layer.weight = _parameter(mapped, weight)
+    if bias is not None:
+        layer.bias = _parameter(bias.detach().double().cpu().numpy() @ matrix + shift, bias)
+    return place.names, ()
+
+
+def _fold_shift(transformer: Transformer, site: Site, map: TensorMap) -> Folded | None:
+    """Add a constant to the bias that is added last at the output of a layer; None if there is no such bias.
+
+    It is the bias of what the layer writes, or that of the norm after it. Which of them equals the hook is tried.
+    """
+    model = transformer.model
+    place = locate(model, site)
+    names = [*place.names, *(f"{place.names[0]}.{name}" for name in LAST_NORMS)]
+    if site.number < count_layers(model) or place.names[0].endswith(f".{site.number - 1}"):
+        names += locate(model, Site("mlp-out", site.number)).names
+    _, shift = map.to_matrix()
+    for name in names:
+        copy = transformer.share_weights()
+        layer = dict(copy.model.named_modules()).get(name)
+        bias = getattr(layer, "bias", None)
+        if layer is None or bias is None or bias.shape != shift.shape:
+            continue
+        layer.bias = _parameter(bias.detach().double().cpu().numpy() + shift, bias)
+        try:
+            _compare(transformer, copy, SiteMap(site, map))
+        except NotFoldableError:
+            continue
+        return Folded(copy, (name,), ())
+    return None
 
 
 def _readers(transformer: Transformer, site: Site, place: Place) -> dict[str, Place]:
@@ -216,8 +282,14 @@ def _fold_readers(transformer: Transformer, readers: dict[str, Place], map: Tens
     return notes
 
 
-def _fold_linear(layer: nn.Module, matrix: Matrix64, shift: Vector64, name: str) -> None:
+def _parameter(values: Matrix64 | Vector64, like: Tensor) -> nn.Parameter:
+    """Return numbers as a parameter of the same format and device as another."""
     torch = require("torch", extra="models")
+    tensor = torch.as_tensor(np.ascontiguousarray(values), dtype=like.dtype, device=like.device)
+    return torch.nn.Parameter(tensor, requires_grad=like.requires_grad)
+
+
+def _fold_linear(layer: nn.Module, matrix: Matrix64, shift: Vector64, name: str) -> None:
     weight, bias = layer.weight, getattr(layer, "bias", None)
     columns = weight.detach().double().cpu().numpy()
     columns = columns if type(layer).__name__ == "Conv1D" else columns.T  # (in, out)
@@ -230,13 +302,9 @@ def _fold_linear(layer: nn.Module, matrix: Matrix64, shift: Vector64, name: str)
     folded = matrix @ columns
     folded = folded if type(layer).__name__ == "Conv1D" else folded.T
 
-    def parameter(values: Matrix64 | Vector64, like: Tensor) -> nn.Parameter:
-        tensor = torch.as_tensor(np.ascontiguousarray(values), dtype=like.dtype, device=like.device)
-        return torch.nn.Parameter(tensor, requires_grad=like.requires_grad)
-
-    layer.weight = parameter(folded, weight)
+    layer.weight = _parameter(folded, weight)
     if bias is not None:
-        layer.bias = parameter(bias.detach().double().cpu().numpy() + offset, bias)
+        layer.bias = _parameter(bias.detach().double().cpu().numpy() + offset, bias)
 
 
 def _outputs(transformer: Transformer) -> Tensor:
@@ -272,7 +340,7 @@ def _compare(before: Transformer, folded: Transformer, change: SiteMap) -> None:
 def require_foldable(transformer: Transformer, site: Site | str) -> None:
     """Raise `NotFoldableError` if no linear map can be folded at a site; fits and folds nothing."""
     where = resolve(transformer.model, site)
-    if where.kind != "embeddings":
+    if where.kind not in ("embeddings", "positions") and not where.kind.endswith("-out"):
         _readers(transformer, where, locate(transformer.model, where))
 
 

@@ -194,10 +194,11 @@ def install(
     else:
         layer = map.to_torch(torch.float64 if weight.dtype == torch.float64 else torch.float32)
         function = layer.to(weight.device)
-    return _attach(place, place.modules, function)
+    return attach(place, place.modules, function)
 
 
-def _attach(place: Place, modules: Sequence[nn.Module], function: TensorFunction) -> InstalledMap:
+def attach(place: Place, modules: Sequence[nn.Module], function: TensorFunction) -> InstalledMap:
+    """Call a function with what modules have at a place, after the maps there, and go on with what it returns."""
     hooks = [(_hook_at(module, place), module) for module in modules]
     for hook, _ in hooks:
         hook.functions.append(function)
@@ -233,7 +234,7 @@ def recorded(model: PreTrainedModel, site: Site | str) -> Iterator[list[torch.Te
         states.append(x.detach())
         raise SiteReachedError
 
-    installed = _attach(place, place.modules[:1], keep)  # several readers of a site read the same
+    installed = attach(place, place.modules[:1], keep)  # several readers of a site read the same
     try:
         yield states
     finally:

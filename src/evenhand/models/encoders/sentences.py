@@ -8,14 +8,14 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Matrix, unit_rows
+from evenhand.arrays import Matrix, Rows, unit_rows
 from evenhand.errors import (
     DegenerateError,
     EvenhandWarning,
@@ -27,18 +27,22 @@ from evenhand.errors import (
     require,
     unknown_name,
 )
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import pad, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.model_files import read_json, read_json_value
+from evenhand.models.shared_beginnings import LONGEST_ROW, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import check_texts, encode
 from evenhand.models.vectors import Vectors
 
 if TYPE_CHECKING:
     import torch
+    from torch import Tensor
 
 
 Pooling = Literal["mean", "mean-no-special", "cls", "last", "max"]
 POOLINGS: tuple[Pooling, ...] = get_args(Pooling)
+KeepStates = Callable[[Sequence[int], Iterable["torch.Tensor"]], None]
+"""Takes the numbers of texts and their token states by layer, (texts, longest, dimensions) each."""
 
 
 @runtime_checkable
@@ -209,9 +213,8 @@ class TransformerSentences:
             raise UsageError(f"text {bare[0]} has special tokens only", hint="leave empty texts out, or use mean")
         vectors: list[Matrix] = [np.zeros((len(ids), 0), dtype=np.float32)] * len(layers)
 
-        def compute(rows: NDArray[np.int64]) -> None:
-            states = self._hidden_states([ids[row] for row in rows], layers)
-            masks = torch.zeros(states[0].shape[:2], device=states[0].device)
+        def keep(rows: Sequence[int], states: Iterable[Tensor]) -> None:
+            masks = torch.zeros((len(rows), max(lengths[row] for row in rows)), device=self.transformer.device)
             for place, row in enumerate(rows):
                 counted = [how != "mean-no-special" or not flag for flag in special[row]]
                 masks[place, : lengths[row]] = torch.tensor(counted, dtype=torch.float32)
@@ -220,22 +223,37 @@ class TransformerSentences:
                     vectors[number] = np.zeros((len(ids), state.shape[-1]), dtype=np.float32)
                 vectors[number][rows] = pool(state.float(), masks, how).cpu().numpy()
 
-        run_in_batches(lengths, compute, tokens=tokens or tokens_at_once(self.transformer.device))
+        self._read(ids, layers, tokens or tokens_at_once(self.transformer.device), keep)
         if not all(np.isfinite(layer).all() for layer in vectors):
             raise DegenerateError(f"{self.name}: a sentence vector contains NaN or infinity", hint="check the weights")
         if self.normalise and how == self.pooling and layers[-1] == self.layers:
             vectors[-1] = unit_rows(vectors[-1]).astype(np.float32)
         return vectors
 
-    def _hidden_states(self, ids: list[list[int]], layers: list[int]) -> list[torch.Tensor]:
-        """Return the states of the chosen layers, (texts, longest, dimensions) each.
+    def _read(self, ids: list[list[int]], layers: list[int], tokens: int, keep: KeepStates) -> None:
+        """Pass the states of all texts on in batches; a causal model reads what several texts begin with once."""
+        model, device = self.transformer.model, self.transformer.device
 
-        The body is run without its head. Texts are padded on the right, so that every token has the position it has
-        alone, and a causal model does not look at the padding.
-        """
+        def compute(rows: Rows) -> None:
+            keep(rows.tolist(), self._hidden_states(self._padded([ids[row] for row in rows]), layers))
+
+        def compute_trees(rows: Rows) -> None:
+            chosen = [trees[row] for row in rows]
+            states = self._hidden_states(tree_inputs(chosen, model.dtype, device), layers)
+            paths, _ = pad([path for tree in chosen for path in tree.paths.values()])
+            owners = np.repeat(np.arange(len(chosen)), [len(tree.paths) for tree in chosen])[:, None]
+            keep([text for tree in chosen for text in tree.paths], (state[owners, paths] for state in states))
+
+        if self.transformer.kind != "causal-lm" or not ids or not reads_trees(model, max(map(len, ids))):
+            run_in_batches([len(row) for row in ids], compute, tokens=tokens)
+            return
+        self.transformer.check_ids(np.concatenate(ids))
+        trees = plant([np.array(row, dtype=np.int64) for row in ids], longest=min(tokens, LONGEST_ROW))
+        run_in_batches([len(tree.ids) for tree in trees], compute_trees, tokens=tokens, unit="groups of texts")
+
+    def _padded(self, ids: list[list[int]]) -> dict[str, torch.Tensor]:
+        """Return the inputs of the model for texts, padded on the right, so that every token has its own position."""
         torch = require("torch", extra="models")
-        model = self.transformer.model
-        body = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
         longest = max(map(len, ids))
         # RoBERTa and its kin number positions by the tokens that are not padding.
         rows = np.full((len(ids), longest), self.transformer.tokenizer.pad_token_id or 0, dtype=np.int64)
@@ -244,12 +262,16 @@ class TransformerSentences:
             rows[row, : len(sequence)] = sequence
             mask[row, : len(sequence)] = 1
         self.transformer.check_ids(rows)
+        both = {"input_ids": rows, "attention_mask": mask}
+        return {name: torch.from_numpy(array).to(self.transformer.device) for name, array in both.items()}
+
+    def _hidden_states(self, inputs: dict[str, torch.Tensor], layers: list[int]) -> list[torch.Tensor]:
+        """Return the states of the chosen layers, (rows, longest, dimensions) each; the body runs without its head."""
+        torch = require("torch", extra="models")
+        model = self.transformer.model
+        body = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
         with torch.inference_mode():
-            output = body(
-                input_ids=torch.from_numpy(rows).to(self.transformer.device),
-                attention_mask=torch.from_numpy(mask).to(self.transformer.device),
-                output_hidden_states=True,
-            )
+            output = body(**inputs, output_hidden_states=True)
         states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.layers + 1:
             raise FormatError(

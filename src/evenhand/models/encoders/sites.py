@@ -5,6 +5,8 @@
   the model has one, as `transformers` reports it;
 - `attention:N` and `mlp:N`: what the attention and the feed-forward part of layer N read. In models that normalise
   first this is the output of the norm before them; the residual connection does not see a change here;
+- `attention-out:N` and `mlp-out:N`: what the attention and the feed-forward part of layer N write;
+- `positions`: the table of positions, if there is one;
 - `pooled`: the output of the pooler, if there is one.
 """
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from evenhand.errors import FormatError, UsageError
 
@@ -21,15 +23,16 @@ if TYPE_CHECKING:
     from torch import nn
     from transformers import PreTrainedModel
 
-SiteKind = Literal["embeddings", "layer", "attention", "mlp", "pooled"]
-FORMS = "embeddings, layer:N, attention:N, mlp:N or pooled"
-NUMBERED = re.compile(r"(layer|attention|mlp):(-?\d+)")
+SiteKind = Literal["embeddings", "positions", "layer", "attention", "mlp", "attention-out", "mlp-out", "pooled"]
+FORMS = "embeddings, positions, layer:N, attention:N, mlp:N, attention-out:N, mlp-out:N or pooled"
+NUMBERED = re.compile(r"(layer|attention|mlp|attention-out|mlp-out):(-?\d+)")
 
 # Names below the base model, the first that exists is used.
 LAYER_LISTS = ("encoder.layer", "transformer.layer", "encoder.layers", "layers", "h", "decoder.layers", "blocks")
 SHARED_LAYERS = "encoder.albert_layer_groups"
 FINAL_NORMS = ("final_norm", "ln_f", "norm", "final_layer_norm", "decoder.final_layer_norm")
 POOLERS = ("pooler_activation", "pooler")
+POSITIONS = ("wpe", "embeddings.position_embeddings", "decoder.embed_positions", "embed_positions")
 # Names inside a layer. DeBERTa's projections also read relative positions, so the whole module is taken there.
 ATTENTION_READERS = (
     ("attention.self.query", "attention.self.key", "attention.self.value"),
@@ -55,6 +58,14 @@ MLP_READERS = (
     ("mlp.fc1",),
     ("fc1",),
 )
+ATTENTION_WRITERS = (
+    "attention.output.dense", "attention.out_lin", "attention.attn.o", "attention.dense", "attn.Wo", "attn.c_proj",
+    "self_attn.o_proj", "self_attn.out_proj", "self_attn.dense",
+)  # fmt: skip
+MLP_WRITERS = (
+    "output.dense", "ffn.lin2", "ffn_output", "mlp.Wo", "mlp.c_proj", "mlp.down_proj", "mlp.dense_4h_to_h", "mlp.fc2",
+    "fc2",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,14 +84,13 @@ class Site:
         """
         if isinstance(text, Site):
             return text
-        if text == "embeddings":
-            return cls("embeddings")
-        if text == "pooled":
-            return cls("pooled")
+        single: dict[str, SiteKind] = {"embeddings": "embeddings", "positions": "positions", "pooled": "pooled"}
+        if text in single:
+            return cls(single[text])
         match = NUMBERED.fullmatch(text)
         if match is None:
             raise UsageError(f"{text!r} is not a site", hint=f"use {FORMS}")
-        kind: SiteKind = "layer" if match[1] == "layer" else "attention" if match[1] == "attention" else "mlp"
+        kind: SiteKind = next(kind for kind in get_args(SiteKind) if kind == match[1])
         number = int(match[2])
         if number == 0:
             raise UsageError(
@@ -130,6 +140,8 @@ def locate(model: PreTrainedModel, site: Site) -> Place:
         )
     if site.kind == "embeddings":
         return _embeddings(model)
+    if site.kind == "positions":
+        return _positions(model)
     if site.kind == "pooled":
         return _pooled(model)
     number = resolve_number(model, site)
@@ -138,6 +150,8 @@ def locate(model: PreTrainedModel, site: Site) -> Place:
     layers_name, layers = _layers(model)
     if site.kind == "layer":
         return _layer_output(model, layers_name, layers, number)
+    if site.kind.endswith("-out"):
+        return _writer(model, site.kind, layers[number - 1], f"{layers_name}.{number - 1}")
     return _readers(model, site.kind, layers[number - 1], f"{layers_name}.{number - 1}")
 
 
@@ -178,6 +192,21 @@ def _embeddings(model: PreTrainedModel) -> Place:
         raise _unknown(model, "a word table (get_input_embeddings())")
     scale = getattr(table, "scalar_embed_scale", getattr(table, "embed_scale", 1.0))
     return Place((table,), (_name(model, table),), "output", int(table.weight.shape[1]), scale=float(scale))
+
+
+def _positions(model: PreTrainedModel) -> Place:
+    table = next((part for name in POSITIONS if (part := _find(model.base_model, name)) is not None), None)
+    if table is None or getattr(table, "weight", None) is None:
+        raise UsageError(f"{type(model).__name__} has no table of positions", hint="use embeddings")
+    return Place((table,), (_name(model, table),), "output", int(table.weight.shape[1]))
+
+
+def _writer(model: PreTrainedModel, kind: SiteKind, layer: nn.Module, layer_name: str) -> Place:
+    names = ATTENTION_WRITERS if kind == "attention-out" else MLP_WRITERS
+    found = next(((name, part) for name in names if (part := _find(layer, name)) is not None), None)
+    if found is None:
+        raise _unknown(model, f"the linear layer that {kind} writes its output with, in {layer_name}")
+    return Place((found[1],), (f"{layer_name}.{found[0]}",), "output", _width(model))
 
 
 def _pooler(model: PreTrainedModel) -> nn.Module | None:
@@ -236,6 +265,8 @@ def _shared_layer(model: PreTrainedModel, kind: SiteKind, number: int) -> Place:
     name = _name(model, layers[index])
     if kind == "layer":
         place = Place((layers[index],), (name,), "output", _width(model))
+    elif kind.endswith("-out"):
+        place = _writer(model, kind, layers[index], name)
     else:
         place = _readers(model, kind, layers[index], name)
     return Place(place.modules, place.names, place.side, place.width, 1.0, number - first, encoder)

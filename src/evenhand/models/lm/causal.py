@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.files import require_inside, write_text
-from evenhand.models.device import pad, run_in_batches, tokens_at_once
+from evenhand.models.device import run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
@@ -31,14 +31,16 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees
+from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
     import torch
 
-TEXTS_AT_ONCE = 32  # texts sampled side by side by default
+MOST_TEXTS, FEWEST_TEXTS = 100, 32  # sampled side by side by default; the weights are read once for all of them
+MOST_LEFT = 0.8  # of the texts in a batch: then those that have ended are taken out of it
+CACHE_BYTES = 1 << 30  # that the keys and values of these texts may take
 COLDEST = 1e-6  # divisor of the logits that leaves the most probable token alone
 LONGEST = 2048  # tokens of context for a score, where the model could use more
 
@@ -120,13 +122,22 @@ class CausalLM:
         kind, count = type(self.model).__name__, sum(p.numel() for p in self.model.parameters())
         return {"kind": kind, "parameters": count, "precision": self.precision, "device": self.device}
 
+    def texts_at_once(self, tokens: int) -> int:
+        """Return how many texts of a number of tokens are sampled side by side by default."""
+        config = self.model.config.get_text_config()
+        names = ("num_hidden_layers", "num_attention_heads", "hidden_size")
+        layers, heads, width = (int(getattr(config, name, None) or 0) for name in names)
+        groups = int(getattr(config, "num_key_value_heads", None) or heads)
+        each = 2 * layers * width * groups // max(1, heads) * self.model.dtype.itemsize * max(1, tokens)
+        return max(FEWEST_TEXTS, min(MOST_TEXTS, CACHE_BYTES // each)) if each else FEWEST_TEXTS
+
     def generate(
         self,
         samples: int = 2000,
         tokens: int = 500,
         *,
         seed: int = 0,
-        batch: int = TEXTS_AT_ONCE,
+        batch: int | None = None,
         temperature: float = 1.0,
         start: str = "",
         first_text: int = 0,
@@ -140,7 +151,7 @@ class CausalLM:
             samples: number of texts.
             tokens: the largest number of tokens in a text; a text is shorter where the model ends it.
             seed: seed of the samples.
-            batch: texts sampled side by side.
+            batch: texts sampled side by side; `texts_at_once` by default.
             temperature: divisor of the logits.
             start: text that each sample continues, after the model's token for the beginning of a text. It is not part
                 of the result.
@@ -149,6 +160,7 @@ class CausalLM:
         """
         check_seed(seed)
         first = self._first_ids(start)
+        batch = self.texts_at_once(len(first) + tokens) if batch is None else batch
         if min(samples, tokens, batch) < 1 or not temperature > 0:
             raise UsageError(
                 f"samples, tokens and batch must be at least 1 and temperature above 0, got {samples}, {tokens}, "
@@ -175,7 +187,7 @@ class CausalLM:
         samples: int,
         tokens: int,
         temperature: float = 1.0,
-        batch: int = TEXTS_AT_ONCE,
+        batch: int | None = None,
         seed: int = 0,
     ) -> list[list[str]]:
         """Sample continuations of prompts; see `PromptWriter`. Prompts of one length are sampled side by side."""
@@ -190,7 +202,7 @@ class CausalLM:
         samples: int,
         tokens: int,
         temperature: float = 1.0,
-        batch: int = TEXTS_AT_ONCE,
+        batch: int | None = None,
         seed: int = 0,
     ) -> list[list[str]]:
         """Sample continuations of token ids, such as a rendered chat template; see `continuations`.
@@ -209,12 +221,13 @@ class CausalLM:
         samples: int,
         tokens: int,
         temperature: float,
-        batch: int,
+        batch: int | None,
         seed: int,
     ) -> list[list[str]]:
         """Return sampled continuations of rows of token ids."""
         check_seed(seed)
         longest = max(map(len, first), default=0)
+        batch = self.texts_at_once(longest + tokens) if batch is None else batch
         if min(samples, tokens, batch) < 1 or not temperature > 0 or longest + tokens > self.window:
             raise UsageError(
                 f"{samples} samples of {tokens} tokens after prompts of up to {longest} tokens, at temperature "
@@ -319,20 +332,21 @@ class CausalLM:
                 hint="use shorter texts",
             )
 
-        def compute(rows: Rows) -> None:
-            padded, _ = pad([np.array(prompts[row], dtype=np.int64) for row in rows])  # causal: padding stands after
-            self.transformer.check_ids(padded)
-            last = np.array([len(prompts[row]) - 1 for row in rows], dtype=np.int64)
-            places = [torch.from_numpy(array).to(self.device) for array in (np.arange(len(rows)), last, padded)]
-            logits = logits_at(self.model, *places[:2], input_ids=places[2], use_cache=False).logits
-            probabilities = logits.float().softmax(dim=-1)
-            for column, group in enumerate(groups):
-                chosen = torch.from_numpy(group).to(self.device)
-                shares[rows, column] = probabilities[:, chosen].sum(dim=-1).double().cpu().numpy()
+        limit, trees = tokens_at_once(self.device), self._trees([np.array(row, dtype=np.int64) for row in prompts])
 
-        limit = min(tokens_at_once(self.device), positions_at_once(self.model, self.device))
+        def compute(rows: Rows) -> None:
+            chosen = [trees[row] for row in rows]
+            numbers = [number for tree in chosen for number in tree.paths]
+            places = [np.array([path[-1] for path in tree.paths.values()], dtype=np.int64) for tree in chosen]
+            probabilities = self._logits(chosen, places).softmax(dim=-1)
+            for column, group in enumerate(groups):
+                wanted = torch.from_numpy(group).to(self.device)
+                shares[numbers, column] = probabilities[:, wanted].sum(dim=-1).double().cpu().numpy()
+
+        each = max(1, limit // positions_at_once(self.model, self.device))
+        sizes = [max(len(tree.ids), each * len(tree.paths)) for tree in trees]
         with torch.inference_mode():
-            run_in_batches([len(prompt) for prompt in prompts], compute, tokens=limit)
+            run_in_batches(sizes, compute, tokens=limit, unit="groups of texts")
         if not np.isfinite(shares).all():
             raise DegenerateError(
                 f"{self.name}: a probability of the next token is not a number", hint="check the weights"
@@ -383,11 +397,8 @@ class CausalLM:
         windows: list[TextWindow] = []
         for number, (ids, rows) in enumerate(zip(texts, asked, strict=True)):
             windows += _windows(number, np.concatenate([first, ids]), width, step, rows)
-        longest = max((len(window.read) for window in windows), default=0)
         limit = tokens_at_once(self.device) if tokens is None else tokens
-        # A number of texts at once is a number of rows.
-        shares = most is None and not self.transformer.reserved and reads_trees(self.model, longest)
-        trees = plant([window.read for window in windows], longest=min(limit, LONGEST_ROW) if shares else 0)
+        trees = self._trees([window.read for window in windows], longest=limit if most is None else 0)
         logs = [np.full(len(ids), np.nan) for ids in texts]
 
         def compute(rows: Rows) -> None:
@@ -404,17 +415,27 @@ class CausalLM:
         check_scores(np.array([part[rows].sum() for part, rows in zip(logs, asked, strict=True)]), self.name)
         return logs
 
+    def _trees(self, texts: list[Rows], longest: int = LONGEST_ROW) -> list[TokenTree]:
+        """Return texts as trees of up to a number of tokens, or one by one where the model cannot read trees."""
+        most = max(map(len, texts), default=0)
+        shares = not self.transformer.reserved and reads_trees(self.model, most)
+        return plant(texts, longest=min(longest, LONGEST_ROW) if shares else 0)
+
+    def _logits(self, trees: list[TokenTree], places: list[Rows]) -> torch.Tensor:
+        """Return the logits at places of each tree, one row each."""
+        torch = require("torch", extra="models")
+        self.transformer.check_ids(np.concatenate([tree.ids for tree in trees]))
+        rows = np.repeat(np.arange(len(trees)), [len(chosen) for chosen in places])
+        where = [torch.from_numpy(array).to(self.device) for array in (rows, np.concatenate(places))]
+        inputs = tree_inputs(trees, self.model.dtype, self.device)
+        output = logits_at(self.model, *where, use_cache=False, **inputs)
+        return output.logits.float()
+
     def _score_trees(self, trees: list[TokenTree], windows: list[TextWindow]) -> Iterator[tuple[int, Vector64]]:
         """Yield each window of the trees by its number, with the log-probabilities of its tokens."""
         torch = require("torch", extra="models")
-        padded, _ = pad([np.array(tree.ids, dtype=np.int64) for tree in trees])
-        self.transformer.check_ids(padded)
-        inputs = {"input_ids": torch.from_numpy(padded).to(self.device), **self._attention(trees, padded.shape[1])}
         chosen = [_predictors(tree, windows) for tree in trees]
-        rows = np.repeat(np.arange(len(trees)), [len(places) for places in chosen])
-        where = [torch.from_numpy(array).to(self.device) for array in (rows, np.concatenate(chosen))]
-        logits = logits_at(self.model, *where, use_cache=False, **inputs).logits
-        logs = logits.float().log_softmax(dim=-1)
+        logs = self._logits(trees, chosen).log_softmax(dim=-1)
         above = 0
         for tree, places in zip(trees, chosen, strict=True):
             for number, path in tree.paths.items():
@@ -425,16 +446,10 @@ class CausalLM:
                 yield number, logs[index[0], index[1]].double().cpu().numpy()
             above += len(places)
 
-    def _attention(self, trees: list[TokenTree], size: int) -> dict[str, torch.Tensor]:
-        """Return positions and mask of rows of a size; nothing for single texts, where padding changes nothing."""
-        torch = require("torch", extra="models")
-        if all(tree.is_chain for tree in trees):
-            return {}
-        depths, _ = pad([np.array(tree.depths, dtype=np.int64) for tree in trees])
-        hidden = torch.from_numpy(~np.stack([tree.visible(size) for tree in trees])[:, None]).to(self.device)
-        mask = torch.zeros(hidden.shape, dtype=self.model.dtype, device=self.device)
-        mask.masked_fill_(hidden, torch.finfo(mask.dtype).min)
-        return {"position_ids": torch.from_numpy(depths).to(self.device), "attention_mask": mask}
+    @property
+    def beginning(self) -> list[int]:
+        """The token from which the first token of a text is predicted."""
+        return self._first_ids("")
 
     def _first_ids(self, start: str) -> list[int]:
         """Return the token for the beginning of a text, followed by those of `start`."""
@@ -461,23 +476,32 @@ class CausalLM:
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current = torch.tensor(first, device=self.device)
-        steps, past = [], None
-        done = torch.zeros(draws.shape[1], dtype=torch.bool, device=self.device)
+        current, past = torch.tensor(first, device=self.device), None
+        texts: list[list[int]] = [[] for _ in first]
+        rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
+        done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
         with torch.inference_mode():
             for number in draws:
                 out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 past = out.past_key_values
                 cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
-                current = torch.searchsorted(cumulative, (number * cumulative[:, -1])[:, None], right=True)
+                current = torch.searchsorted(cumulative, (number[rows] * cumulative[:, -1])[:, None], right=True)
                 current = current.clamp_(max=cumulative.shape[-1] - 1)
-                steps.append(current)
+                for row, token in zip(rows.tolist(), current[:, 0].tolist(), strict=True):
+                    texts[row].append(token)
                 done |= torch.isin(current[:, 0], ends)
-                if bool(done.all()):
+                left = torch.nonzero(~done)[:, 0]
+                if not len(left):
                     break
-        rows: list[list[int]] = torch.cat(steps, dim=1).tolist()
-        return rows
+                if len(left) <= MOST_LEFT * len(rows) and self._can_drop(past):
+                    past.batch_select_indices(left)
+                    rows, current, done = rows[left], current[left], done[left]
+        return texts
+
+    def _can_drop(self, past: object) -> bool:
+        """Return whether texts can be taken out of a cache; other passes of the model may have caches of their own."""
+        return not self.transformer.reserved and hasattr(past, "batch_select_indices")
 
 
 def _predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.models.lm.likelihood import conditional_log_probabilities
-from evenhand.models.lm.shared_beginnings import LONGEST_ROW, READ_TREES, TokenTree, plant
+from evenhand.models.shared_beginnings import LONGEST_ROW, READ_TREES, plant
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=12)
 
@@ -49,10 +49,16 @@ def test_every_text_is_a_path_of_one_tree(texts, longest) -> None:
     assert [found[number] for number in range(len(texts))] == texts
 
 
-def test_equal_texts_are_read_once_and_unrelated_ones_apart() -> None:
-    trees = plant(rows([1, 2, 3], [1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4]))
+def test_equal_texts_are_read_once_and_short_ones_fill_a_row() -> None:
+    texts = rows([1, 2, 3], [1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4])  # one token of seven is not worth sharing
+    (tree,) = plant(texts)
+    assert tree.ids == [1, 2, 3, 1, 7, 7, 7, 7, 7, 7, 4]
+    assert tree.depths == [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 0]
+    trees = plant(texts, longest=0)
     assert [tree.ids for tree in trees] == [[1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4]]
     assert all(tree.is_chain for tree in trees)
+    long = plant(rows(*([number] * 100 for number in range(5))))
+    assert [len(tree.ids) for tree in long] == [200, 200, 100]
     assert [tree.ids for tree in plant(rows([1, 2], [1, 2, 3]), longest=0)] == [[1, 2], [1, 2, 3]]
 
 
@@ -127,6 +133,28 @@ def test_models_score_trees_as_single_texts(read, kind: str, monkeypatch: pytest
     assert spread > 0.05  # the model is not indifferent to its input
 
 
+def test_next_tokens_are_those_of_single_prompts(read) -> None:
+    model = read("llama")
+    prompts = [[0, *ids.ids.tolist()] for ids in model.token_ids(texts_of())]
+    groups = rows([3, 4, 5], [20])
+    together = model.next_token_shares([*prompts, prompts[0]], groups)
+    alone = np.concatenate([model.next_token_shares([prompt], groups) for prompt in prompts])
+    np.testing.assert_allclose(together[:-1], alone, atol=1e-5)
+    assert together[-1].tolist() == together[0].tolist()
+
+
+@pytest.mark.parametrize("pooling", ["last", "mean", "max", "cls"])
+def test_sentence_vectors_are_those_of_single_texts(read, pooling: str) -> None:
+    from evenhand.models.encoders.sentences import TransformerSentences
+
+    model, texts = read("llama"), texts_of()
+    view = TransformerSentences(model.transformer)
+    together = view.encode_layers(texts, pooling=pooling)
+    alone = np.concatenate([view.encode_layers([text], pooling=pooling) for text in texts], axis=1)
+    np.testing.assert_allclose(together, alone, atol=2e-4)  # states of up to 27
+    assert np.array_equal(view.encode(texts, pooling=pooling), together[-1])
+
+
 def test_only_asked_tokens_are_scored(read) -> None:
     model, texts = read("llama"), texts_of(6)
     every = model.token_log_probabilities(texts)
@@ -152,7 +180,7 @@ def test_the_model_reads_a_context_of_several_answers_once(read, monkeypatch: py
 
 
 def test_models_that_cannot_read_trees_score_single_texts(read) -> None:
-    from evenhand.models.lm.shared_beginnings import reads_trees
+    from evenhand.models.shared_beginnings import reads_trees
 
     assert not reads_trees(read("bloom", n_layer=2, n_head=4).model, 5)  # positions are part of its attention
     windowed = read("mistral", sliding_window=8)
@@ -164,11 +192,7 @@ def test_models_that_cannot_read_trees_score_single_texts(read) -> None:
 
 
 def test_long_rows_are_divided() -> None:
-    texts = rows(*([1, 2, 3, number, *range(60)] for number in range(100)))
-    trees = plant(texts)
-    assert len(trees) == 100  # they share 3 of 64 tokens, which is too little
-    texts = rows(*([*range(40), number, number] for number in range(1000)))
-    trees = plant(texts)
+    trees = plant(rows(*([*range(40), number, number] for number in range(1000))))
     assert max(len(tree.ids) for tree in trees) <= LONGEST_ROW
     assert sum(len(tree.ids) for tree in trees) == pytest.approx(1000 * 2 + len(trees) * 40, abs=3)
-    assert isinstance(trees[0], TokenTree)
+    assert [len(tree.ids) for tree in plant(rows(range(1000), range(2000)))] == [1000, 2000]

@@ -1,0 +1,195 @@
+"""What measures of decisions share: the questions about people, the answers by group, and what is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from evenhand.arrays import Vector64
+from evenhand.measures.call import Call
+from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
+from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.measurement import MeasuredItem, Measurement
+from evenhand.models.lm.chat import Chat, Choices, user
+from evenhand.stats.units import Units, mean_units
+
+AnswerScale = Literal["yes-no", "number"]
+DIGITS = tuple("123456789")
+GAP, OVERALL, UNCLEAR_SCORE = "gap", "overall", "unclear"
+
+
+@dataclass(frozen=True)
+class AskedCases:
+    """What a model is asked: one text for each person in each scenario or document.
+
+    Attributes:
+        name: the set of scenarios or documents.
+        groups: the groups that are compared, the positive one first.
+        texts: the questions.
+        scenario, domain: of each text.
+        person: how the person of each text is named.
+        group: number of the group of each text.
+        names: whether first names are clusters.
+        options: the words for yes and no.
+        unfavourable: of each text, whether yes is bad for the person.
+        details: what else to record.
+    """
+
+    name: str
+    groups: tuple[str, ...]
+    texts: tuple[str, ...]
+    scenario: tuple[str, ...]
+    domain: tuple[str, ...]
+    person: tuple[str, ...]
+    group: tuple[int, ...]
+    names: bool
+    options: tuple[str, str]
+    unfavourable: tuple[bool, ...]
+    details: Mapping[str, object]
+
+
+def score_names(groups: tuple[str, ...]) -> list[str]:
+    """Return the scores of a comparison of groups."""
+    names = [contrast.name(GAP) for contrast in contrasts(groups)]
+    return [*names, *([OVERALL] if len(groups) > 2 else []), UNCLEAR_SCORE]
+
+
+@dataclass(frozen=True, eq=False)
+class PeopleResult:
+    """The questions with their answers.
+
+    Attributes:
+        asked: the questions.
+        cases: one number for each, logits or points of a scale, with the favourable answer upwards.
+        choices: the answers.
+        answer: what was asked for.
+    """
+
+    asked: AskedCases
+    cases: Cases
+    choices: Choices
+    answer: AnswerScale
+
+    @classmethod
+    def of(cls, view: Chat, asked: AskedCases, answer: AnswerScale, *, seed: int) -> PeopleResult:
+        """Ask a chat model."""
+        options = DIGITS if answer == "number" else asked.options
+        choices = view.choose([user(text) for text in asked.texts], options, seed=seed)
+        return cls(asked, answered_cases(asked, choices, answer), choices, answer)
+
+    @property
+    def favourable(self) -> Vector64:
+        """The probability of the favourable answer among the clear ones, or the point of the scale."""
+        if self.answer == "number":
+            return self.cases.values
+        yes = self.choices.among_options()[:, 0]
+        turned = np.where(np.array(self.asked.unfavourable), 1.0 - yes, yes)
+        return np.asarray(np.where(np.isfinite(turned), turned, 0.5))
+
+    def by_group(self) -> dict[str, float]:
+        """Return the mean of the favourable answers of each group, over scenarios."""
+        shares = self.cases.means(self.favourable).mean(axis=0)
+        return dict(zip(self.asked.groups, shares.tolist(), strict=True))
+
+    def compared(self, contrast: Contrast, gap: float) -> str:
+        """Return in words how the answers for a group compare with those for the others."""
+        shares = list(self.by_group().values())
+        own, others = shares[contrast.first], float(np.mean([shares[other] for other in contrast.others]))
+        word = "more favourable for {0} than for {1}" if gap > 0 else "less favourable for {0} than for {1}"
+        word = (word if gap else "as favourable for {0} as for {1}").format(contrast.group, contrast.against)
+        if self.answer == "number":
+            return f"{word}: {own:.2f} against {others:.2f} points"
+        return f"{word}: {100 * own:.1f} % against {100 * others:.1f} %"
+
+    def not_interpretable(self) -> dict[str, object]:
+        """Return why a gap is not interpreted, as a detail; nothing if it is."""
+        share = float(self.choices.none.mean())
+        reason = f"{100 * share:.0f} % of the answers are neither of the options"
+        return {"not_interpretable": reason} if share > UNCLEAR else {}
+
+
+def answered_cases(asked: AskedCases, choices: Choices, answer: AnswerScale) -> Cases:
+    """Return the number of each answer, turned where yes is bad for the person; one without any option is neutral."""
+    if answer == "number":
+        points = choices.among_options() @ np.arange(1.0, len(DIGITS) + 1)
+        middle = (1 + len(DIGITS)) / 2
+        values = np.where(np.isfinite(points), points, middle)
+        turned = np.where(np.array(asked.unfavourable), 2 * middle - values, values)
+    else:
+        values = logits(choices)
+        turned = np.where(np.array(asked.unfavourable), -values, values)
+    group = np.array(asked.group, dtype=np.int64)
+    return Cases(asked.groups, asked.scenario, group, asked.person if asked.names else (), np.asarray(turned))
+
+
+def scenario_units(cases: Cases, contrast: Contrast) -> Units:
+    """Return the scenarios as units of a gap."""
+    return mean_units("scenario", cases.scenarios, cases.gaps(contrast))
+
+
+def name_units(cases: Cases, contrast: Contrast) -> Units:
+    """Return the names as units of a gap: each adds its share of the mean of its group, with its sign."""
+    values, group, names = cases.by_name()
+    sizes = np.bincount(group, minlength=len(cases.groups))
+    weights = np.full(len(cases.groups), -1.0 / len(contrast.others))
+    weights[contrast.first] = 1.0
+    signed = values * weights[group] / sizes[group] * len(values)
+    labels = [f"{cases.groups[own]}: {name}" for name, own in zip(names, group, strict=True)]
+    return mean_units("name", labels, signed)
+
+
+def scenario_items(result: PeopleResult, contrast: Contrast) -> tuple[MeasuredItem, ...]:
+    """Return the gap and the mean of each group in every scenario, the largest gap first."""
+    cases, favourable = result.cases, result.favourable
+    domains = dict(zip(result.asked.scenario, result.asked.domain, strict=True))
+    items: list[dict[str, Any]] = []
+    for name, gap in zip(cases.scenarios, cases.gaps(contrast).tolist(), strict=True):
+        rows = np.array([one == name for one in cases.scenario], dtype=bool)
+        by_group: dict[str, dict[str, object]] = {}
+        for number, group in enumerate(cases.groups):
+            mean, interval = spread_over_people(favourable[rows & (cases.group == number)])
+            by_group[group] = {"mean": mean, "interval": list(interval) if interval else None}
+        items.append({"word": name, "value": gap, "domain": domains[name], "groups": by_group})
+    return tuple(sorted(items, key=lambda item: -abs(item["value"])))
+
+
+def overall_measurement(call: Call, result: PeopleResult, p_value: float | None) -> Measurement:
+    """Return the largest difference between two groups, with the test of all of them."""
+    means = result.cases.means().mean(axis=0)
+    low, high = int(means.argmin()), int(means.argmax())
+    groups = result.asked.groups
+    details = {**result.asked.details, "by_group": result.by_group(), **result.not_interpretable()}
+    return call.measurement(
+        float(means[high] - means[low]), len(result.asked.texts), score=OVERALL, p_value=p_value,
+        reading=f"answers are most favourable for {groups[high]} and least for {groups[low]}",
+        note="the largest of all differences, so that it has no interval of its own", details=details,
+    )  # fmt: skip
+
+
+def unclear_measurement(call: Call, result: PeopleResult) -> Measurement:
+    """Return the share of probability, or of answers, that is none of the options, by group and scenario."""
+    none = result.choices.none
+    share = float(none.mean())
+    counted = int(np.count_nonzero(none > UNCLEAR))
+    groups = [result.asked.groups[number] for number in result.asked.group]
+    return call.measurement(
+        share, len(none), score=UNCLEAR_SCORE,
+        reading=f"{100 * share:.1f} % of the answers are none of the options, and most of them in {counted:,} of "
+        f"{len(none):,} questions",
+        details={
+            "ideal": 0.0,
+            "by_group": _means(groups, none),
+            "by_scenario": _means(result.asked.scenario, none),
+            "questions": counted,
+        },
+    )  # fmt: skip
+
+
+def _means(names: Sequence[str], values: Vector64) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for name, value in zip(names, values.tolist(), strict=True):
+        found.setdefault(name, []).append(value)
+    return {name: float(np.mean(some)) for name, some in found.items()}

@@ -1,0 +1,118 @@
+"""Charts of decisions about groups: the rates of each group with their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from evenhand.audit import Audit
+from evenhand.audit.record import Row
+from evenhand.measures import Measurement
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
+from evenhand.report.charts.style import DISTINGUISHABLE, INK, chart, number_axis, panels, scales
+
+# The rows that are drawn, in this order, and what their items are.
+PANELS = {
+    "demographic-parity-difference": "selection rate",
+    "equal-opportunity-difference": "true positive rate",
+    "false-positive-rate-difference": "false positive rate",
+    "predictive-parity-difference": "precision",
+    "accuracy-difference": "accuracy",
+}
+MOST_GROUPS = 16  # of a grouping: more lines cannot be read
+OFFSET = 7  # points between the marks of two stages
+
+
+@register_chart("group-metrics", family="outcomes", place="bias")
+def group_metrics(audit: Audit, subject: str) -> Figure | None:
+    """Draw the rates of each group with their intervals, on each stage."""
+    every = [row for row in drawn_rows(audit, subject, "group-metrics") if row.original.score in PANELS]
+    every = [row for row in every if row.original.items]
+    if not every:
+        return None
+    groupings = list(dict.fromkeys(row.question.query for row in every))
+    drawn = [row for row in every if row.question.query == groupings[0]]
+    stages = list(drawn[0].cells)[:DISTINGUISHABLE]
+    groups = _groups(drawn[0].original)
+    values = [value for row in drawn for stage in stages for value in _values(row, stage, groups)]
+    titles = [PANELS[row.original.score] for row in drawn]
+    spec = chart(
+        f"Rates of {len(groups)} groups of {groupings[0]} with 95 % intervals: {', '.join(titles)}",
+        data={"values": values},
+        **panels(_layers(stages, groups), "rate", titles, width=230, height={"step": 14 + OFFSET * len(stages)}),
+    )
+    table = tuple((group, *(_cell(row, stage, group) for row in drawn for stage in stages)) for group in groups)
+    heads = [
+        PANELS[row.original.score] + (f", {stage}" if len(stages) > 1 else "") for row in drawn for stage in stages
+    ]
+    return Figure(
+        f"Rates by {groupings[0]}", spec, ("group", *heads), table, _caption(audit, drawn[0], groupings, groups)
+    )
+
+
+def _groups(measurement: Measurement) -> list[str]:
+    """Return the groups that are drawn: all of them, or the largest."""
+    ordered = sorted(measurement.items, key=lambda item: -int(item["n"]))[:MOST_GROUPS]
+    return sorted(str(item["word"]) for item in ordered)
+
+
+def _values(row: Row, stage: str, groups: Sequence[str]) -> list[dict[str, Any]]:
+    cell = row.cells.get(stage)
+    return [
+        {
+            "rate": PANELS[row.original.score],
+            "stage": stage,
+            "group": str(item["word"]),
+            "value": item["value"],
+            "low": item["interval"][0],
+            "high": item["interval"][1],
+        }
+        for item in (cell.items if cell is not None else ())
+        if str(item["word"]) in groups
+    ]
+
+
+def _layers(stages: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
+    offset = {"field": "stage", "type": "nominal", "sort": list(stages)}
+    shared = {
+        "y": {"field": "group", "type": "nominal", "title": None, "sort": list(groups)},
+        **({"yOffset": offset} if len(stages) > 1 else {}),
+    }
+    legend = {} if len(stages) > 1 else {"legend": None}
+    marks = {name: {**channel, **legend} for name, channel in scales(stages).items()}
+    x = number_axis("value", "share, with its 95 % interval", scale={"domain": [0, 1]}, axis={"format": "%"})
+    return [
+        {
+            "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
+            "encoding": {
+                **shared,
+                "x": {**x, "field": "low"},
+                "x2": {"field": "high"},
+                "color": marks["color"] if len(stages) > 1 else {"value": INK},
+            },
+        },
+        {
+            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
+            "encoding": {**shared, "x": x, **marks, "description": {"field": "group"}},
+        },
+    ]
+
+
+def _cell(row: Row, stage: str, group: str) -> str:
+    cell = row.cells.get(stage)
+    found = next((item for item in (cell.items if cell is not None else ()) if str(item["word"]) == group), None)
+    if found is None:
+        return "–"
+    low, high = found["interval"]
+    return f"{found['value']:.1%} [{low:.1%}, {high:.1%}], n = {found['n']:,}"
+
+
+def _caption(audit: Audit, row: Row, groupings: Sequence[str], groups: Sequence[str]) -> str:
+    others = f" Not drawn: {', '.join(groupings[1:])}, see the tables." if len(groupings) > 1 else ""
+    hidden = len(row.original.items) - len(groups)
+    others += f" The {hidden} smallest groups are not drawn." if hidden > 0 else ""
+    return (
+        "Points at the same place are ideal: the groups are treated alike. Where labels are not equally often "
+        f"positive, not all panels can be equal at once. Lines are 95 % intervals of each group.{others} "
+        f"n = {row.original.n:,} rows, seed {audit.seed}."
+    )
