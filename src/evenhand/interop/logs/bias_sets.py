@@ -201,7 +201,7 @@ def own_decisions(task: LoggedTask, rows: Sequence[tuple[Fields, float, float]])
 
 
 def _answered(asked: AskedCases, pairs: Sequence[tuple[float, float]]) -> PeopleResult:
-    """Return the answers as shares of yes and no, as lm-eval has them: a base model may give both little probability."""
+    """Return the answers as shares of yes and no, as lm-eval has them; a base model may give both little."""
     logs = np.array(pairs, dtype=np.float64)
     shares = np.exp(logs - np.logaddexp(logs[:, 0], logs[:, 1])[:, None])
     choices = Choices(shares, np.clip(1.0 - np.exp(logs).sum(axis=1), 0.0, 1.0), "log-probabilities")
