@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.files import require_inside, write_text
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
@@ -392,6 +392,7 @@ class CausalLM:
         """Return the log-probability of each token of each text; NaN where it is not in the positions."""
         torch = require("torch", extra="models")
         first = np.array(self._first_ids(""), dtype=np.int64)
+        self.transformer.check_ids(np.concatenate([first, *texts]))  # the last token of a text is asked for, not read
         every = [range(len(ids)) for ids in texts]
         asked = [np.unique(np.array(rows, dtype=np.int64)) for rows in (every if positions is None else positions)]
         windows: list[TextWindow] = []
@@ -482,7 +483,8 @@ class CausalLM:
         done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
         with torch.inference_mode():
             for number in draws:
-                out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
+                with model_errors(self.model):
+                    out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 past = out.past_key_values
                 cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
