@@ -25,7 +25,10 @@ Reference = Annotated[
 
 
 def check(
-    concept: Reference,
+    concepts: Annotated[
+        list[str],
+        typer.Argument(metavar="CONCEPT...", help='Ids, files, file#id, or "gender x race".', show_default=False),
+    ],
     vectors: Annotated[
         str | None,
         typer.Option("--vectors", help="Also look the words up in these vectors: a file or a catalog id."),
@@ -34,7 +37,7 @@ def check(
     case: CaseOption = None,
     as_json: Json = False,
 ) -> None:
-    """Check the words of a concept.
+    """Check the words of concepts.
 
     Problems: characters that only look right (mixed alphabets, invisible and direction marks), words in two groups,
     words on both sides of the pairs, and groups of which the vectors have less than half. Notes: groups of one word or
@@ -44,17 +47,20 @@ def check(
     """
     from evenhand.words import check_concept
 
-    found = load_leniently(concept)
     table = load(vectors, case=case) if vectors else None
-    flaws = check_concept(
-        found, find=table.find if table is not None else None, rank=table.index if table is not None else None
-    )
-    problems = [flaw for flaw in flaws if flaw.level == "problem"]
+    find, rank = (table.find, table.index) if table is not None else (None, None)
+    records, every = [], []
+    for concept in concepts:
+        found = load_leniently(concept)
+        flaws = check_concept(found, find=find, rank=rank)
+        every += flaws
+        if as_json:
+            records.append(_record(found, flaws, table))
+        else:
+            _show_flaws(found, flaws, table)
     if as_json:
-        show_json(_record(found, flaws, table))
-    else:
-        _show_flaws(found, flaws, table)
-    if problems or (strict and flaws):
+        show_json(records[0] if len(records) == 1 else records)
+    if any(flaw.level == "problem" for flaw in every) or (strict and every):
         raise typer.Exit(PROBLEMS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import numpy as np
@@ -26,10 +26,15 @@ from evenhand.measures.likelihood.winogender import (
     read_shares,
     winogender_measurements,
 )
+from evenhand.measures.outcomes.group_metrics import group_metrics
 from evenhand.models.lm.chat import Choices
+from evenhand.models.outcomes import Grouping, Outcomes
 
 DECISION_FIELDS = ("filled_template", "decision_question_id", "gender", "race", "age")
 OWN_DECISION_FIELDS = ("scenario", "person", "group", "groups", "favourable")
+TOXIGEN_FIELDS = ("text", "target_group", "toxicity_ai", "toxicity_human")
+TARGET = "target_group"
+HATEFUL = 5.5  # sum of the two ratings, each from 1 to 5, above which ToxiGen calls a statement hateful
 OLD = 60.0  # years from which a person counts as old: the data set goes from 20 to 100
 PAIR_FIELDS = ("sent_more", "sent_less")
 BBQ_FIELDS = ("context_condition", "question_polarity", "answer_info")
@@ -233,6 +238,36 @@ def decisions(task: LoggedTask, asked: Sequence[LoggedDecision]) -> list[tuple[Q
         call.query, call.seed = f"{task.query}-{name}", 0
         found.append((Question("decisions", call.query), list(decision_measurements(call, _answered(cases, logs)))))
     return found
+
+
+def toxigen(task: LoggedTask, rows: Sequence[tuple[Fields, float]]) -> list[Measurement]:
+    """Return the group metrics of a model that calls statements hateful, by the group that they are about.
+
+    Args:
+        task: who logged it.
+        rows: the statements, and how probable the model found it that each is hateful.
+    """
+    fields = [row for row, _ in rows]
+    groups = [row.text("target_group") for row in fields]
+    names = tuple(dict.fromkeys(groups))
+    codes = np.array([names.index(group) for group in groups], dtype=np.int64)
+    score = np.array([value for _, value in rows], dtype=np.float64)
+    rated = np.array([row.number("toxicity_ai") + row.number("toxicity_human") for row in fields])
+    view = Outcomes(
+        task.model, {TARGET: Grouping(TARGET, names, codes)}, score > 0.5, rated > HATEFUL, score,
+        {"group": TARGET, "label": f"toxicity_ai + toxicity_human > {HATEFUL}"}, threshold=0.5,
+    )  # fmt: skip
+    found = group_metrics(view, TARGET)
+    origin = task.call("group-metrics")
+    return [
+        replace(
+            one,
+            query=task.query,
+            params={**origin.params, **one.params},
+            note="; ".join(filter(None, (origin.note, one.note))),
+        )
+        for one in found
+    ]
 
 
 def winogender_sentence_of(fields: Fields, shares: dict[str, float]) -> WinogenderSentence:

@@ -99,6 +99,14 @@ def _own_decisions(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows
     return _one(task, bias_sets.own_decisions(task, [(sample.doc, *_yes_and_no(sample)) for sample in samples]))
 
 
+def _toxigen(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    rows = []
+    for sample in samples:
+        yes, no = _yes_and_no(sample)
+        rows.append((sample.doc, float(np.exp(yes - np.logaddexp(yes, no)))))
+    return _one(task, bias_sets.toxigen(task, rows))
+
+
 def _yes_and_no(sample: HarnessSample) -> tuple[float, float]:
     """Return the log-probabilities of yes and no; those of two spellings are added, as lm-eval does."""
     by_answer: dict[str, list[float]] = {}
@@ -182,6 +190,7 @@ class BiasTask:
 
 
 TASKS = (
+    BiasTask("group-metrics", bias_sets.TOXIGEN_FIELDS, r"toxigen", _toxigen, ()),
     BiasTask("decisions", bias_sets.OWN_DECISION_FIELDS, r"(?!)", _own_decisions, ()),
     BiasTask(
         "crows-pairs", bias_sets.PAIR_FIELDS, r"crows_pairs(_.*)?", _crows_pairs, (("pct_stereotype", "", 100.0),)
