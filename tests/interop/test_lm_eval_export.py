@@ -112,7 +112,7 @@ def test_a_report_is_a_results_file(audit: eh.Audit, tmp_path: Path) -> None:
 
 
 def test_results_are_of_one_model(glove: eh.Vectors) -> None:
-    from evenhand.report.lm_eval_results import lm_eval_results
+    from evenhand.report.formats import lm_eval_results
 
     few = glove.head(3000)
     subjects = [few, eh.Vectors(few.words, few.matrix, name="copy")]

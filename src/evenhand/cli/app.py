@@ -77,7 +77,7 @@ VERBS = {
     "convert": VerbPlace(
         "convert:convert", "Convert vectors to another format, or a model into a Hugging Face folder."
     ),
-    "import": VerbPlace("imports:VERBS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
+    "import": VerbPlace("runs:IMPORTS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
     "reproduce": VerbPlace(
         "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
     ),

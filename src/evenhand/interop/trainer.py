@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from transformers import TrainerCallback
 
@@ -14,7 +14,6 @@ from evenhand.interop.trackers import PREFIX, metric_names
 from evenhand.subjects import Subject, open_subject
 
 if TYPE_CHECKING:
-    from torch import nn
     from transformers import PreTrainedTokenizerBase, Trainer, TrainerControl, TrainerState, TrainingArguments
 
 SHARDED = ("deepspeed", "fsdp")
@@ -67,7 +66,7 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
         return self
 
     def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object
     ) -> None:
         """Make the plan, so that what cannot be asked is said before the training; refuse sharded models."""
         for option in SHARDED:
@@ -78,33 +77,36 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
                 )
         if state.is_world_process_zero:
             self._plan = Plan.default(
-                [self._subject(**given)], methods=(), only=self.measures, concept=self.concept, seed=self.seed,
+                [self._subject(given)], methods=(), only=self.measures, concept=self.concept, seed=self.seed,
                 limit=self.limit,
             )  # fmt: skip
 
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object
+    ) -> None:
         """Audit the model if it is due."""
         if state.global_step % self.every == 0:
-            self._audit(state, **given)
+            self._audit(state, given)
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object
+    ) -> None:
         """Audit the model at the end."""
         if state.global_step not in self.audits:
-            self._audit(state, **given)
+            self._audit(state, given)
 
-    def _subject(
-        self, *, model: nn.Module, processing_class: PreTrainedTokenizerBase | None = None, **_: object
-    ) -> Subject:
-        tokenizer = self.tokenizer if self.tokenizer is not None else processing_class
+    def _subject(self, given: Mapping[str, object]) -> Subject:
+        """Return the model as a subject; a Trainer gives model and tokenizer to every event."""
+        tokenizer = self.tokenizer if self.tokenizer is not None else given.get("processing_class")
         if tokenizer is None:
             raise UsageError("the Trainer has no tokenizer", hint="pass `tokenizer=` to AuditCallback")
-        return open_subject((model, tokenizer))
+        return open_subject((given["model"], tokenizer))
 
-    def _audit(self, state: TrainerState, **given: Any) -> None:
+    def _audit(self, state: TrainerState, given: Mapping[str, object]) -> None:
         if not state.is_world_process_zero:
             return
         folder = self.folder / f"step-{state.global_step}" if self.folder is not None else None
-        audit = Audit.run([self._subject(**given)], plan=self._plan, folder=folder)
+        audit = Audit.run([self._subject(given)], plan=self._plan, folder=folder)
         if folder is not None:
             audit.save(folder)
         self.audits[state.global_step] = audit

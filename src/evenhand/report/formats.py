@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from evenhand.audit import Audit
-from evenhand.errors import unknown_name
+from evenhand.audit.record import ORIGINAL
+from evenhand.audit.significance import standard_error
+from evenhand.errors import UsageError, unknown_name
 from evenhand.files import write_text
+from evenhand.measures.registry import Better
 from evenhand.report.html import page, runs_page
-from evenhand.report.lm_eval_results import lm_eval_results
 from evenhand.report.markdown import markdown, model_card, runs_markdown
 from evenhand.report.run_comparison import RunComparison
 
@@ -25,6 +27,60 @@ class ReportFormat(NamedTuple):
 
 def _record(audit: Audit) -> str:
     return json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n"
+
+
+VALUE = "value"  # the metric of a measure with one score
+HIGHER: dict[Better, bool | None] = {"higher": True, "lower": False}  # None where the ideal is a number in between
+
+
+def lm_eval_results(audit: Audit) -> str:
+    """Return the results file of lm-eval: a question is a task, and a score a metric.
+
+    lm-eval names a metric with the filter that the answers went through, "acc,none". Here the filter is the stage: none
+    for the original, the name of a method after it.
+
+    Raises:
+        UsageError: If the audit has several subjects: a results file is about one model.
+    """
+    if len(audit.subjects) > 1:
+        raise UsageError(
+            f"a results file of lm-eval is about one model, and the audit has {len(audit.subjects)} subjects",
+            hint="audit one of them",
+        )
+    results: dict[str, dict[str, object]] = {}
+    sizes: dict[str, int] = {}
+    versions: dict[str, int] = {}
+    higher: dict[str, dict[str, bool | None]] = {}
+    for result in audit.results:
+        found, task = result.measurement, result.question.label()
+        metric = found.score.replace(",", " ") or VALUE
+        stage = "none" if result.stage == ORIGINAL else result.stage
+        error = standard_error(found)
+        row = results.setdefault(task, {"alias": task})
+        row[f"{metric},{stage}"] = found.value if found.value is not None else "N/A"
+        row[f"{metric}_stderr,{stage}"] = error if error is not None else "N/A"
+        sizes[task] = max(sizes.get(task, 0), found.n)
+        versions[task] = found.definition
+        higher.setdefault(task, {})[metric] = HIGHER.get(result.question.info.better_score(found.score))
+    content = {
+        "results": results,
+        "group_subtasks": {task: [] for task in results},
+        "configs": {task: {"task": task, "metadata": {"version": versions[task]}} for task in results},
+        "versions": versions,
+        "n-shot": dict.fromkeys(results, 0),
+        "higher_is_better": higher,
+        "n-samples": {task: {"original": size, "effective": size} for task, size in sizes.items()},
+        "config": {
+            "model": "evenhand",
+            "model_args": {"pretrained": audit.subjects[0]},
+            "random_seed": audit.seed,
+            "limit": None,
+        },
+        "model_name": audit.subjects[0],
+        "date": audit.manifest["created"],
+        "evenhand_version": audit.manifest["evenhand"],
+    }
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 FORMATS: dict[str, ReportFormat] = {

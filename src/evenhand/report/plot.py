@@ -11,7 +11,7 @@ from evenhand.audit import Audit
 from evenhand.audit.record import VIEWS, Row, rows
 from evenhand.errors import UsageError, printable, unknown_name
 from evenhand.measures import Measurement, numbers
-from evenhand.measures.measurement import PLOTS
+from evenhand.measures.measurement import PLOTS, MeasuredItem
 from evenhand.measures.registry import IDEALS, ids, info
 from evenhand.report.charts.figure import BETTER, CHARTS, Figure, drawn_measures, figures, find_figure
 from evenhand.report.charts.scores import forest_figure
@@ -78,12 +78,12 @@ def plot_measurement(measured: Measurement) -> Figure:
     return Figure(f"{measured.label}: {shown}", spec, ("item" if items else "row", "value"), table, caption, id="plot")
 
 
-def _is_drawable(item: Any) -> bool:
+def _is_drawable(item: MeasuredItem) -> bool:
     value = item.get("value")
     return isinstance(value, int | float) and not isinstance(value, bool) and bool(_name(item))
 
 
-def _name(item: Any) -> str:
+def _name(item: MeasuredItem) -> str:
     return next((printable(str(item[name])) for name in NAMES if item.get(name) is not None), "")
 
 
@@ -97,7 +97,7 @@ def _extremes(items: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
 def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> dict[str, Any]:
     chosen = _extremes(items)
     counts: Counter[str] = Counter()
-    points: list[dict[str, Any]] = []
+    points: list[dict[str, object]] = []
     for name, value in chosen:
         counts[name] += 1  # two items of one name are two bars
         shown = f"{name} ({counts[name]})" if counts[name] > 1 else name

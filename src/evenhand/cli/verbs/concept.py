@@ -49,7 +49,8 @@ def check(
 
     table = load(vectors, case=case) if vectors else None
     find, rank = (table.find, table.index) if table is not None else (None, None)
-    records, every = [], []
+    records: list[dict[str, Any]] = []
+    every: list[Flaw] = []
     for concept in concepts:
         found = load_leniently(concept)
         flaws = check_concept(found, find=find, rank=rank)

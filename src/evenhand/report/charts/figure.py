@@ -49,7 +49,7 @@ class Figure:
     def __repr__(self) -> str:
         return f"Figure({printable(self.title)!r}, {len(self.table)} rows)"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the picture with its table for a notebook, the picture alone, and the text."""
         drawn = svg({**self.spec, "background": "white"})  # a notebook may be dark, and the ink is
         cells = ("".join(f"<td>{escape_html(cell)}</td>" for cell in row) for row in self.table)
