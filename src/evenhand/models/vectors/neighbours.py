@@ -76,7 +76,7 @@ def _top(block: NDArray[np.float32], k: int) -> Rows:
         place = every.shape[1] - 4 - 3 * k // SAMPLED
         reached = part >= np.partition(every, place, axis=1)[:, place, None]
         counts = np.count_nonzero(reached, axis=1)
-        for row in np.flatnonzero(counts < k):
+        for row in np.flatnonzero(counts < k).tolist():
             reached[row] = True
             counts[row] = width
         rows, columns = np.divmod(np.flatnonzero(reached), width)
