@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import ConceptOption, Json, Measures, Only, Opening, Overwrite, Seed, invocation, with_groups
+from evenhand.cli.options import (
+    ConceptOption,
+    Json,
+    Measures,
+    Only,
+    Opening,
+    Overwrite,
+    Seed,
+    TablesOption,
+    invocation,
+    with_groups,
+)
 from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, show_plain, write_record
 from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
@@ -314,7 +325,6 @@ def check(
 ImportFolder = Annotated[
     Path, typer.Option("--out", "-o", help="Folder for the record and its page, for check, compare and report.")
 ]
-TablesOption = Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")]
 
 
 def lm_eval(
