@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli import app
 from evenhand.errors import UnknownNameError, UsageError
-from evenhand.interop.lm_eval_tasks import write_lm_eval_tasks
-from evenhand.interop.logs.lm_eval import read_lm_eval
+from evenhand.interop.logs.lm_eval import read_lm_eval, write_lm_eval_tasks
 
 
 def run(*parts: object) -> Any:

@@ -16,8 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from evenhand.interop.lm_eval_tasks import write_lm_eval_tasks
-from evenhand.interop.logs.lm_eval import read_lm_eval
+from evenhand.interop.logs.lm_eval import read_lm_eval, write_lm_eval_tasks
 
 pytestmark = pytest.mark.rivals
 PYTHON = os.environ.get("EVENHAND_LM_EVAL_PYTHON", "")

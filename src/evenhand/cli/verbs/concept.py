@@ -118,7 +118,7 @@ def export(
     as_json: Json = False,
 ) -> None:
     """Write a concept, or a probe, as tasks that lm-eval runs: decisions about people, and pairs for inference."""
-    from evenhand.interop.lm_eval_tasks import write_lm_eval_tasks
+    from evenhand.interop.logs.lm_eval import write_lm_eval_tasks
 
     require_folder(out / "task.yaml")
     with tempfile.TemporaryDirectory() as empty:  # the names of the files, and errors, before any is replaced

@@ -1,4 +1,4 @@
-"""Read what lm-eval (the language model evaluation harness) wrote: a file of results, and samples where it logged them.
+"""lm-eval (the language model evaluation harness): read its results and samples, and write tasks that it runs.
 
 A run writes `results_DATE.json`, and with `--log_samples` one `samples_TASK_DATE.jsonl` for each task beside it. A
 sample has the row of the data set (`doc`), the continuations that were scored (`arguments`) and their log-likelihoods
@@ -10,23 +10,29 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from evenhand import measures, words
 from evenhand.audit import Question
+from evenhand.audit.plan import concept_queries
 from evenhand.audit.schema import UNREADABLE
-from evenhand.errors import FormatError, InputMissingError, UsageError, shown
-from evenhand.files import limited_lines, open_bytes
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, shown
+from evenhand.files import limited_lines, open_bytes, write_text
 from evenhand.interop.logs import bias_sets
 from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
+from evenhand.measures.chat.decisions import ask_about
 from evenhand.measures.likelihood.bbq import BBQItem
 from evenhand.stats.multiplicity import NORMAL_95
+from evenhand.words import Concept, probes
+from evenhand.words.probes import Probe, dataset, probe
+from evenhand.words.scenarios.scenario import SHIPPED
 
 TOOL = "lm-eval"
 DATE = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
@@ -394,3 +400,104 @@ def _samples(file: Path) -> Iterator[HarnessSample]:
             chosen = line.values.get("filter") if chosen is None else chosen
             if line.values.get("filter") == chosen:
                 yield HarnessSample(number - 1, line.fields("doc"), line)
+
+
+# Concepts and probes as tasks: a YAML file and the rows of its data set for each.
+
+SAMPLE = 500
+PREFIX = "evenhand_"
+INFERENCE_PROMPT = (
+    "Premise: {{premise}}\nHypothesis: {{hypothesis}}\nIf the premise is true, is the hypothesis true, false or "
+    "neither?\nAnswer:"
+)
+INFERENCE_ANSWERS = ("true", "neither", "false")  # entailment, neutral, contradiction
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def write_lm_eval_tasks(
+    reference: str, folder: str | Path, *, sample: int | None = SAMPLE, seed: int = 0
+) -> list[Path]:
+    """Write the tasks of a concept, or of one probe, and return their YAML files.
+
+    Args:
+        reference: the id or file of a concept, or the id of a probe.
+        folder: where the files go; lm-eval finds them by `--include_path`. The YAML names its rows by an absolute path.
+        sample: the most rows of a task; None or 0 for all.
+        seed: seed of the sample.
+    """
+    target = Path(folder).absolute()
+    try:
+        about: Concept | None = words.concept(reference)
+    except EvenhandError:
+        if reference not in probes.ids():
+            raise
+        about = None
+    written = []
+    if about is not None:
+        written.append(_decision_task(about, target, sample, seed))
+    for name in [reference] if about is None else _probes_of(about):
+        written.append(_inference_task(probe(name), target, sample, seed))
+    return written
+
+
+def _probes_of(about: Concept) -> list[str]:
+    """Return the probes that an audit asks about a concept."""
+    return list(concept_queries(measures.info("nli-neutrality"), about))
+
+
+def _decision_task(about: Concept, folder: Path, sample: int | None, seed: int) -> Path:
+    asked = ask_about(SHIPPED, about, "explicit", sample, seed)
+    columns = (asked.texts, asked.scenario, asked.person, asked.group, asked.unfavourable)
+    rows = (
+        {
+            "text": text,
+            "scenario": scenario,
+            "person": person,
+            "group": asked.groups[group],
+            "groups": list(asked.groups),
+        }
+        | {"favourable": "no" if unfavourable else "yes"}
+        for text, scenario, person, group, unfavourable in zip(*columns, strict=True)
+    )
+    yes, no = asked.options
+    settings = {
+        "doc_to_text": "{{text}}\nAnswer:",
+        "doc_to_choice": [yes, yes.capitalize(), no, no.capitalize()],
+        "doc_to_target": f"{{{{['{yes}', '{no}'].index(favourable) * 2}}}}",
+    }
+    return _write_task(folder, f"{about.name}_decisions", rows, settings)
+
+
+def _inference_task(asked: Probe, folder: Path, sample: int | None, seed: int) -> Path:
+    names = dataset.columns(asked)
+    size = sample if sample and sample < asked.n_pairs else None
+    _, blocks = dataset.tables(asked, size, seed, dataset.ROWS_AT_ONCE)
+    rows = (dict(zip(names, record, strict=True)) for record in dataset.records(blocks))
+    settings = {
+        "doc_to_text": INFERENCE_PROMPT,
+        "doc_to_choice": list(INFERENCE_ANSWERS),
+        "doc_to_target": LABELS.index(asked.expected),
+    }
+    return _write_task(folder, asked.name, rows, settings)
+
+
+def _write_task(folder: Path, name: str, rows: Iterable[Mapping[str, object]], settings: Mapping[str, object]) -> Path:
+    task = PREFIX + re.sub(r"\W+", "_", name)
+    if not task.isascii():
+        raise UsageError(f"{name!r} cannot be the name of a task", hint="rename the concept with letters of ASCII")
+    data, file = folder / f"{task}.jsonl", folder / f"{task}.yaml"
+    write_text(data, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    content: dict[str, object] = {
+        "task": task,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        **settings,
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": 1.0},
+    }
+    # Strings, lists and objects of JSON are YAML.
+    lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())
+    write_text(file, "# Written by evenhand; run it with lm-eval --include_path FOLDER.\n" + "".join(lines))
+    return file
