@@ -79,6 +79,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--samples": (WRITER, (*WRITER, "--samples", "7")),
         "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
         "--system": (CHAT, (*CHAT, "--system", "Be fair.")),
+        "--prompts": (CHAT, (*CHAT, "--prompts", "chat")),
         "--group": (TABLE, (*TABLE[:2], "--group", "race")),
         "--label": ((*TABLE, "--label", "y"), (*TABLE, "--label", "other")),
         "--prediction": (TABLE, (*TABLE, "--prediction", "other")),
