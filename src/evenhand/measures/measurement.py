@@ -17,7 +17,7 @@ from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
 # How a measurement is drawn, by the module of `report` that does it; it is imported when somebody looks.
-PLOTS: Registry[Callable[..., Any]] = Registry("plot of a measurement", ("evenhand.report",))
+PLOTS: Registry[Callable[..., object]] = Registry("plot of a measurement", ("evenhand.report",))
 MeasuredItem: TypeAlias = Mapping[str, object]  # what a measurement records of one word, pair or text
 
 

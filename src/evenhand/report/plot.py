@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from evenhand.audit import Audit
 from evenhand.audit.record import VIEWS, Row, rows
@@ -17,6 +17,7 @@ from evenhand.report.charts.figure import BETTER, CHARTS, Figure, drawn_measures
 from evenhand.report.charts.scores import forest_figure
 from evenhand.report.charts.style import PALETTE, chart, nominal, number_axis, reference_line
 
+VegaSpec: TypeAlias = dict[str, Any]
 MOST_ITEMS = 30  # bars of one figure: half of them from each end
 NAMES = ("word", "pair", "target", "sentence", "item", "text")  # what an item of a measurement is called
 
@@ -94,7 +95,7 @@ def _extremes(items: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     return ordered if len(ordered) <= MOST_ITEMS else ordered[:half] + ordered[-half:]
 
 
-def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> dict[str, Any]:
+def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> VegaSpec:
     chosen = _extremes(items)
     counts: Counter[str] = Counter()
     points: list[dict[str, object]] = []
@@ -124,7 +125,7 @@ def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> dict[str
     )
 
 
-def _interval(measured: Measurement) -> dict[str, Any]:
+def _interval(measured: Measurement) -> VegaSpec:
     better = info(measured.measure).better_score(measured.score) if measured.measure in ids() else "zero"
     low, high = measured.interval or (measured.value, measured.value)
     y = {"field": "row", "type": "nominal", "title": None}

@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -26,6 +26,7 @@ PROBE_TEXTS = tuple(
     for what in ("is at work", "was late again", "likes the film", "wrote a letter", "is a doctor", "left early")
 )
 DIGITS = 10  # of a probability, in the hash
+Foreign: TypeAlias = Any  # objects of libraries that need not be installed, and options of any kind
 
 
 class PredictorLabels:
@@ -37,7 +38,7 @@ class PredictorLabels:
         name: name in reports.
     """
 
-    def __init__(self, predictor: Any, labels: Sequence[str] | None = None, name: str = "") -> None:
+    def __init__(self, predictor: Foreign, labels: Sequence[str] | None = None, name: str = "") -> None:
         self.predictor = predictor
         self.name = name or type(predictor).__name__
         self.exclusive = True
@@ -105,7 +106,7 @@ class PredictorSubject(Subject):
         return hashlib.sha256(repr(self.classifier.labels).encode() + answers.tobytes()).hexdigest()
 
     @classmethod
-    def from_object(cls, source: object, **options: Any) -> PredictorSubject | None:
+    def from_object(cls, source: object, **options: Foreign) -> PredictorSubject | None:
         """Wrap an object that has `predict_proba`.
 
         Args:
@@ -119,7 +120,7 @@ class PredictorSubject(Subject):
         return cls(PredictorLabels(source, options.get("labels"), str(options.get("name") or "")), digest)
 
 
-def open_live_model(source: object, open_folder: Callable[..., Subject], **options: Any) -> Subject | None:
+def open_live_model(source: object, open_folder: Callable[..., Subject], **options: Foreign) -> Subject | None:
     """Open a pipeline of transformers, a pair of model and tokenizer, or a SentenceTransformer; None for others.
 
     Args:
@@ -165,7 +166,7 @@ def _saver(source: object) -> Callable[[Path], object] | None:
     return write
 
 
-def _parts(source: object) -> tuple[Any, Any]:
+def _parts(source: object) -> tuple[Foreign, Foreign]:
     """Return model and tokenizer of a pipeline or a pair, or None for both."""
     if isinstance(source, tuple) and len(source) == 2:
         model, tokenizer = source

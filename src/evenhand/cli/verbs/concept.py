@@ -49,7 +49,7 @@ def check(
 
     table = load(vectors, case=case) if vectors else None
     find, rank = (table.find, table.index) if table is not None else (None, None)
-    records: list[dict[str, Any]] = []
+    records: list[object] = []
     every: list[Flaw] = []
     for concept in concepts:
         found = load_leniently(concept)

@@ -35,6 +35,7 @@ from evenhand.words.probes import Probe, dataset, probe
 from evenhand.words.scenarios.scenario import SHIPPED
 
 TOOL = "lm-eval"
+ResultsFile: TypeAlias = dict[str, Any]  # as JSON gives it; what is used of it is checked first
 DATE = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 MOST_FILES = 1_000  # results in one folder
 # The coefficients of discrim-eval: against white, against male.
@@ -266,7 +267,7 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
 
 
 def _task(
-    task: LoggedTask, file: Path, content: Mapping[str, Any], warnings: list[str]
+    task: LoggedTask, file: Path, content: ResultsFile, warnings: list[str]
 ) -> tuple[LoggedRows, list[Path]] | None:
     """Return the questions with their measurements, and the files of samples; None if the task is not read."""
     samples = _samples_file(file, task.task)
@@ -342,7 +343,7 @@ def _result_files(path: Path) -> list[Path]:
     return found
 
 
-def _results(file: Path) -> dict[str, Any]:
+def _results(file: Path) -> ResultsFile:
     """Return the content of a file of results."""
     try:
         with open_bytes(file, kept=True) as stream:
@@ -361,7 +362,7 @@ def _results(file: Path) -> dict[str, Any]:
     return content
 
 
-def _model(content: Mapping[str, Any]) -> str:
+def _model(content: ResultsFile) -> str:
     """Return the name of the model, without the folder that it lies in."""
     name = content.get("model_name")
     if not isinstance(name, str) or not name:
