@@ -28,7 +28,7 @@ from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
 from evenhand.measures.chat.decisions import ask_about
-from evenhand.measures.likelihood.bbq import BBQItem
+from evenhand.measures.likelihood.bbq_items import BBQItem
 from evenhand.stats.multiplicity import NORMAL_95
 from evenhand.words import Concept, probes
 from evenhand.words.probes import Probe, dataset, probe
