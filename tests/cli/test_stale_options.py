@@ -185,7 +185,10 @@ STORES_NOTHING = {
     **dict.fromkeys(
         ("measure", "compare", "explain", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
     ),
-    **dict.fromkeys(("corpus cooccur", "corpus sgns", "lm generate", "convert"), "writes a file, and does not read it"),
+    **dict.fromkeys(
+        ("concept export", "corpus cooccur", "corpus sgns", "lm generate", "convert"),
+        "writes a file, and does not read it",
+    ),
     **dict.fromkeys(("report", "check", "show"), "reads records, whose content has a digest"),
     **dict.fromkeys(("import lm-eval", "import inspect"), COMPUTED),
     "serve": "every audit of the page has a folder of its own",

@@ -19,9 +19,9 @@ from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
 from evenhand.report import charts
 from evenhand.report.charts.directions import density
+from evenhand.report.charts.figure import FIGURE_FORMATS, write_figure
 from evenhand.report.charts.style import DARK, MOST_POINTS, PALETTE, RULE, dark_rules, spread, uncrowded
 from evenhand.report.charts.words import ON_CELLS
-from evenhand.report.formats import FIGURE_FORMATS, write_figure
 from evenhand.report.html import page, picture
 
 STAGES = (ORIGINAL, "linear", "span", "hard")

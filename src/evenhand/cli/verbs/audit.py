@@ -16,6 +16,7 @@ from evenhand.cli.options import (
     Measures,
     Opening,
     Seed,
+    TablesOption,
     given_flags,
     invocation,
     with_groups,
@@ -143,7 +144,7 @@ def audit(
     engine: EngineChoice,
     opening: Opening,
     seed: Seed = 0,
-    tables: Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")] = False,
+    tables: TablesOption = False,
     as_json: Json = False,
 ) -> None:
     """Measure subjects before and after each method; print the findings and write one page."""

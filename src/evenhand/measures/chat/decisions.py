@@ -115,13 +115,23 @@ def decisions(
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
-    compared = contrasts(asked.groups)
     call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
-    result = PeopleResult.of(view, asked, answer, seed=seed)
+    return decision_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), seed=seed)
+
+
+def decision_measurements(call: Call, result: PeopleResult, *, seed: int = 0) -> tuple[Measurement, ...]:
+    """Return the gaps of given answers, also for a model that was asked elsewhere.
+
+    Args:
+        call: the call of the measure.
+        result: what was asked, about whom, and the answers.
+        seed: seed of the permutations.
+    """
     call.params |= {"read_from": result.choices.read_from}
+    groups = result.asked.groups
     return (
-        *(_gap(call, result, contrast, seed) for contrast in compared),
-        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(asked.groups) > 2 else []),
+        *(_gap(call, result, contrast, seed) for contrast in contrasts(groups)),
+        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
         unclear_measurement(call, result),
     )
 
