@@ -10,7 +10,7 @@ from typing import Any
 
 from evenhand import measures, mitigations, words
 from evenhand.audit.schema import option_problem, type_problem
-from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
+from evenhand.audit.workload import check_sizes, judged, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.mitigations.method import check_methods
@@ -99,6 +99,8 @@ class Plan:
         samples: int | None = None,
         tokens: int | None = None,
         budget: float | None = None,
+        judge: str | None = None,
+        judge_label: str | None = None,
     ) -> Plan:
         """Build the plan that asks every fitting measure the questions of the concept.
 
@@ -117,6 +119,8 @@ class Plan:
             samples: texts that a language model writes, for measures of text; 200 by default.
             tokens: the largest number of tokens in each of them; 100 by default.
             budget: seconds after which no cell begins.
+            judge: who rates what models write: addresses with commas, see `judged_generations`.
+            judge_label: the label that is rated, for each judge, with commas.
         """
         check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget)
         about = words.concept(concept)
@@ -128,7 +132,9 @@ class Plan:
         chosen = list(only) or [
             name
             for name in measures.ids()
-            if (info := measures.info(name)).view in views and any(is_answered(info, subject) for subject in subjects)
+            if (info := measures.info(name)).view in views
+            and any(is_answered(info, subject) for subject in subjects)
+            and (not info.asked_if or judge is not None)
         ]
         for name in chosen:
             require_view(measures.info(name), subjects)
@@ -139,6 +145,7 @@ class Plan:
         )
         questions = limited(questions, limit) if limit else questions
         questions = with_texts(questions, subjects, samples, tokens)
+        questions = judged(questions, judge, judge_label)
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
