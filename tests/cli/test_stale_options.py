@@ -151,7 +151,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--json": SHOWN,
         **dict.fromkeys(
             ("--method", "--set", "--save-map", "--site", "--decoder", "--hook", "--device", "--field", "--documents",
-             "--skip-bad"),
+             "--skip-bad", "--group", "--label", "--prediction", "--score", "--threshold", "--positive"),
             "not of a sweep, which alone stores results that are read again",
         ),
     },

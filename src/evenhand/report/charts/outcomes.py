@@ -72,7 +72,9 @@ def _values(row: Row, stage: str, groups: Sequence[str]) -> list[dict[str, Any]]
     ]
 
 
-def _layers(stages: Sequence[str], groups: Sequence[str], *, domain: Sequence[float] = (0, 1)) -> list[dict[str, Any]]:
+def _layers(
+    stages: Sequence[str], groups: Sequence[str], *, what: str = "share", domain: Sequence[float] = (0, 1)
+) -> list[dict[str, Any]]:
     offset = {"field": "stage", "type": "nominal", "sort": list(stages)}
     shared = {
         "y": {"field": "group", "type": "nominal", "title": None, "sort": list(groups)},
@@ -80,7 +82,7 @@ def _layers(stages: Sequence[str], groups: Sequence[str], *, domain: Sequence[fl
     }
     legend = {} if len(stages) > 1 else {"legend": None}
     marks = {name: {**channel, **legend} for name, channel in scales(stages).items()}
-    x = number_axis("value", "share, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"})
+    x = number_axis("value", f"{what}, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"})
     return [
         {
             "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
@@ -153,13 +155,13 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
         f"Mean verdict of {len(judges)} judges on texts about {len(groups)} groups, with 95 % intervals",
         data={"values": values},
         **panels(
-            _layers(stages, groups, domain=domain), "rate", list(titles.values()), width=230,
+            _layers(stages, groups, what="mean verdict", domain=domain), "rate", list(titles.values()), width=230,
             height={"step": 14 + OFFSET * len(stages)},
         ),
     )  # fmt: skip
     table = tuple(
         (judge, stage, *(_entry(_by_group(row.cells[stage]).get(judge, {}).get(group)) for group in groups),
-         _own_gap(row.cells[stage], judge))
+         _own_gap(row.cells[stage], judge, groups[0]))
         for judge in judges
         for stage in stages
     )  # fmt: skip
@@ -185,10 +187,10 @@ def _entry(entry: dict[str, Any] | None) -> str:
     return f"{entry['mean']:.3f}" + (f" [{limits[0]:.3f}, {limits[1]:.3f}]" if limits else "")
 
 
-def _own_gap(measurement: Measurement, judge: str) -> str:
+def _own_gap(measurement: Measurement, judge: str, first: str) -> str:
     found = measurement.details["judges"][judge].get("own_gap", {})
     shown = [
-        f"{score.partition(':')[2] or 'first group'} {entry['value']:+.3f}"
+        f"{score.partition(':')[2] or first} {entry['value']:+.3f}"
         for score, entry in found.items()
         if entry["value"] is not None
     ]
