@@ -47,8 +47,9 @@ fuzz:
 	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo,web]" atheris
 	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
 
-# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 20
-# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses; see --help.
+# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 40
+# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses, BENCH=--quick
+# takes one of each area, in about five minutes; see --help.
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench.py $(BENCH)
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import numpy as np
 from evenhand import measures
 from evenhand.audit.significance import LEVEL, corrected
 from evenhand.models.outcomes import Grouping, Outcomes
+from evenhand.subjects.judges import Lexicon
 
 RESULTS = Path(__file__).resolve().parents[1] / "reproductions" / "outcome-nulls.json"
 GROUPS = {"2 equal groups": (0.5, 0.5), "4 groups, one of 5 %": (0.5, 0.3, 0.15, 0.05)}
@@ -60,6 +63,38 @@ def coverage(tables: int, rows: int, rates: tuple[float, ...], shares: tuple[flo
     return {"tables": tables, "rows": rows, "rates": list(rates), **{k: n / tables for k, n in hits.items()}}
 
 
+class RandomWriter:
+    """Writes texts that have nothing to do with the prompt."""
+
+    name = "random"
+
+    def __init__(self, rng: np.random.Generator, share: float) -> None:
+        self.rng, self.share = rng, share
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return an awful text with a fixed probability."""
+        drawn = self.rng.random((len(prompts), samples)) < self.share
+        return [["awful" if bad else "fine" for bad in row] for row in drawn]
+
+
+def judged(audits: int, kind: str) -> dict[str, Any]:
+    """Return how many tests of the gap of random texts are below .05, for versions of prompts or for persons."""
+    judge, below = Lexicon("words", {"awful": 1.0}), 0
+    with tempfile.TemporaryDirectory() as folder:
+        prompts: Any = "person-prompts"
+        if kind == "persons":
+            prompts = Path(folder) / "prompts.jsonl"
+            lines = [{"prompt": f"person {n} is", "group": "ab"[n % 3 > 0]} for n in range(60)]
+            prompts.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        for seed in range(audits):
+            writer = RandomWriter(np.random.default_rng(seed), 0.3)
+            results = measures.judged_generations(writer, prompts, judge=judge, rows=None, seed=seed)
+            below += any(m.p_value is not None and m.p_value < LEVEL for m in results)
+    return {"audits": audits, "found": below}
+
+
 def main() -> None:
     """Run the simulations and print, or write, their results."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -77,6 +112,8 @@ def main() -> None:
     ):  # fmt: skip
         results["coverage"].append(coverage(2 * arguments.audits, 300, rates, shares))
         print(results["coverage"][-1], flush=True)
+    results["judged"] = {kind: judged(arguments.audits, kind) for kind in ("versions of a prompt", "persons")}
+    print(results["judged"], flush=True)
     if arguments.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

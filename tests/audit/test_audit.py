@@ -517,3 +517,12 @@ def test_the_record_follows_the_published_schema(audit: eh.Audit) -> None:
     assert list(validator.iter_errors(record)) == []
     record["results"][0]["label"] = "weat, six"
     assert len(list(validator.iter_errors(record))) == 1
+
+
+def test_workers_are_as_many_as_fit_into_the_memory() -> None:
+    subject = open_subject("glove-embedded")
+    each = runner.WORKER_OVERHEAD + runner.COPIES * subject.view("vectors").matrix.nbytes
+    gigabytes = each / (1 << 30)
+    assert runner._workers(3, [subject], 3.01 * gigabytes) == 3
+    with pytest.warns(EvenhandWarning, match=f"3 jobs need about {3 * gigabytes:.1f} GB; running 2 at a time"):
+        assert runner._workers(3, [subject], 2.99 * gigabytes) == 2

@@ -163,7 +163,7 @@ def test_a_text_of_ones_own_is_scored(tmp_path: Path) -> None:
 
 
 def test_a_text_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evenhand.reproduce.texts.locate", lambda name: None)
+    monkeypatch.setattr("evenhand.reproduce.bordia2019.locate", lambda name: None)
     (table,) = ok("bordia2019/table-5")
     assert table["numbers"] == []
     assert "evenhand fetch wikitext-2" in table["missing"][0]

@@ -88,6 +88,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
             (*JUDGED, "--judge", "lexicon:{signed}"),
             (*JUDGED, "--judge", "lexicon:{signed}", "--judge-label", "positive"),
         ),
+        "--prompts": (CHAT, (*CHAT, "--prompts", "chat")),
         "--group": (TABLE, (*TABLE[:2], "--group", "race")),
         "--label": ((*TABLE, "--label", "y"), (*TABLE, "--label", "other")),
         "--prediction": (TABLE, (*TABLE, "--prediction", "other")),

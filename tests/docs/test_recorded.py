@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from evenhand.reproduce import beside
+from evenhand.reproduce.comparison import recorded
 from evenhand.reproduce.published import item, items
-from evenhand.reproduce.recorded import recorded
 
 ROOT = Path(__file__).parents[2]
 NEEDS_TRAINING = [id for id, one in items().items() if one.how == "recorded"]

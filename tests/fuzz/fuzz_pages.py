@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote, urlencode
 
 import fuzz_seeds
@@ -213,6 +213,51 @@ def _known_markup() -> tuple[set[bytes], set[bytes]]:
     if handlers := {name for name in attributes if name.startswith(b"on")}:
         raise AssertionError(f"the templates have {handlers}")
     return tags, attributes
+
+
+class RunPages:
+    """A server whose only run is a record that the fuzzer wrote; it is asked for every page about it."""
+
+    _of: ClassVar[dict[Path, RunPages]] = {}
+
+    def __init__(self, folder: Path) -> None:
+        from evenhand.web import create_app
+
+        self.app, self.loop = create_app([], [folder, server().folder / "runs" / "one"]), asyncio.new_event_loop()
+        self.site = self.app.app.state.site
+
+    @classmethod
+    def of(cls, folder: Path) -> RunPages:
+        """Return the server of a folder; one in a process."""
+        if folder not in cls._of:
+            cls._of[folder] = cls(folder)
+        return cls._of[folder]
+
+    def ask(self) -> list[int]:
+        """Ask for every page about the run; return the statuses, or raise AssertionError for an error of the server."""
+        from evenhand.web.runs import RunLibrary
+
+        self.site.runs = RunLibrary(self.site.runs.folders, self.site.limits)  # nothing is kept from the last record
+        runs = [run.id for run in self.site.runs.listing()]
+        pages = [*(f"/runs/{run}" for run in runs[:1]), "/runs", f"/compare?run={'&run='.join(runs)}"]
+        return [self._status(f"GET {page}\n{HOST}\n".encode()) for page in pages]
+
+    def _status(self, data: bytes) -> int:
+        scope, _ = _request(data)
+        sent: list[dict[str, Any]] = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            sent.append(message)
+
+        self.loop.run_until_complete(self.app(scope, receive, send))
+        status = int(sent[0]["status"])
+        if status >= 500 and status != 503:
+            raise AssertionError(f"status {status} for {data[:60]!r}")
+        server()._check_markup(b"".join(message.get("body", b"") for message in sent[1:]))
+        return status
 
 
 @functools.cache

@@ -501,4 +501,6 @@ for _name, _requests in (
 ):
     target(_name, "request.txt", _requests, tokens=fuzz_pages.TOKENS, needs=("starlette",))(fuzz_pages.ask)
 
-import fuzz_folder_targets  # noqa: E402, F401 (registers more targets, with the functions above)
+import fuzz_folder_targets  # noqa: E402, F401 (they register more targets, with the functions above)
+import fuzz_model_targets  # noqa: E402, F401
+import fuzz_record_targets  # noqa: E402, F401

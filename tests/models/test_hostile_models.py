@@ -16,10 +16,11 @@ transformers = pytest.importorskip("transformers")
 hub = pytest.importorskip("huggingface_hub")
 
 import evenhand as eh  # noqa: E402
-from evenhand.errors import EvenhandWarning, FormatError  # noqa: E402
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError  # noqa: E402
 from evenhand.models import tokenizing  # noqa: E402
 from evenhand.models.encoders.transformer import Transformer, load_model  # noqa: E402
 from evenhand.models.huggingface import load_tokenizer, offline  # noqa: E402
+from evenhand.models.lm.masked import MaskedLM  # noqa: E402
 
 Folder = Callable[..., Path]
 
@@ -204,3 +205,41 @@ def test_replacements_that_grow_are_refused_and_usual_ones_are_not(
         load_tokenizer(folder_with("BertModel", "tokenizer.json", normalizer=nested))
     usual = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
     assert load_tokenizer(folder_with("BertModel", "tokenizer.json", normalizer=usual))
+
+
+# Configurations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        *({key: value} for key in ("dtype", "torch_dtype") for value in ("int8", "complex64", "float8_e4m3fn", 7, [])),
+        {"num_attention_heads": -1},
+        {"num_attention_heads": 0},
+        {"num_attention_heads": "x"},
+        {"is_encoder_decoder": True},
+        {"return_dict": []},
+        *({key: value} for key in ("text_config", "decoder") for value in ({}, {"model_type": "bert"}, 1, "x")),
+    ],
+    ids=str,
+)
+def test_odd_settings_end_in_a_sentence_or_change_nothing(
+    values: dict[str, Any], folder_with: Callable[..., Path], tiny_folder: Folder
+) -> None:
+    def scores(folder: Path) -> Any:
+        subject = eh.open(f"hf:{folder}", device="cpu")
+        sentences = subject.view("sentences").encode(["she is here"])
+        return sentences.sum(), subject.view("likelihood").log_probabilities(["she is here"]).log_probabilities[0]
+
+    try:
+        found = scores(folder_with("BertForMaskedLM", **values))
+    except EvenhandError:
+        return
+    assert found == pytest.approx(scores(tiny_folder("BertForMaskedLM")), rel=1e-5)
+
+
+def test_a_forward_pass_that_fails_names_the_model(tiny_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = Transformer.load(tiny_folder("BertForMaskedLM"), device="cpu")
+    monkeypatch.setattr(transformer.model, "forward", lambda **_: torch.ones(2) @ torch.ones(3))
+    with pytest.raises(FormatError, match=r"the model .* cannot compute its output \(inconsistent tensor size"):
+        MaskedLM(transformer).log_probabilities(["she"])

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evenhand.models.lm.likelihood import conditional_log_probabilities
-from evenhand.models.shared_beginnings import LONGEST_ROW, READ_TREES, TokenTree, plant
+from evenhand.models.shared_beginnings import LONGEST_ROW, READ_TREES, plant
 
 SEQUENCES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=8), min_size=1, max_size=12)
 
@@ -49,10 +49,16 @@ def test_every_text_is_a_path_of_one_tree(texts, longest) -> None:
     assert [found[number] for number in range(len(texts))] == texts
 
 
-def test_equal_texts_are_read_once_and_unrelated_ones_apart() -> None:
-    trees = plant(rows([1, 2, 3], [1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4]))
+def test_equal_texts_are_read_once_and_short_ones_fill_a_row() -> None:
+    texts = rows([1, 2, 3], [1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4])  # one token of seven is not worth sharing
+    (tree,) = plant(texts)
+    assert tree.ids == [1, 2, 3, 1, 7, 7, 7, 7, 7, 7, 4]
+    assert tree.depths == [0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 0]
+    trees = plant(texts, longest=0)
     assert [tree.ids for tree in trees] == [[1, 2, 3], [1, 7, 7, 7, 7, 7, 7], [4]]
     assert all(tree.is_chain for tree in trees)
+    long = plant(rows(*([number] * 100 for number in range(5))))
+    assert [len(tree.ids) for tree in long] == [200, 200, 100]
     assert [tree.ids for tree in plant(rows([1, 2], [1, 2, 3]), longest=0)] == [[1, 2], [1, 2, 3]]
 
 
@@ -186,11 +192,7 @@ def test_models_that_cannot_read_trees_score_single_texts(read) -> None:
 
 
 def test_long_rows_are_divided() -> None:
-    texts = rows(*([1, 2, 3, number, *range(60)] for number in range(100)))
-    trees = plant(texts)
-    assert len(trees) == 100  # they share 3 of 64 tokens, which is too little
-    texts = rows(*([*range(40), number, number] for number in range(1000)))
-    trees = plant(texts)
+    trees = plant(rows(*([*range(40), number, number] for number in range(1000))))
     assert max(len(tree.ids) for tree in trees) <= LONGEST_ROW
     assert sum(len(tree.ids) for tree in trees) == pytest.approx(1000 * 2 + len(trees) * 40, abs=3)
-    assert isinstance(trees[0], TokenTree)
+    assert [len(tree.ids) for tree in plant(rows(range(1000), range(2000)))] == [1000, 2000]

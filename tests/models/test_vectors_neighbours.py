@@ -161,3 +161,17 @@ def test_a_question_without_a_direction_has_no_answer() -> None:
 def test_the_words_of_the_question_are_never_answers() -> None:
     assert {word for word, _ in V.most_similar(["king", "woman"], 99, negative="man")} == {"queen", "pawn"}
     assert Vectors(["only"], [[1.0]]).most_similar("only") == []
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 7])
+@pytest.mark.parametrize("k", [1, 10, 100, 750])
+def test_a_wide_pool_against_a_full_sort(decimals: int, k: int) -> None:
+    """The largest values are sought above a limit that a sample gives, whether they are tied, few or far apart."""
+    rng = np.random.default_rng(decimals)
+    block = np.round(rng.normal(size=(40, 3000)), decimals).astype(np.float32)
+    block[0] = 0.0  # all tied
+    block[1, : 3000 - k // 2] = -np.inf  # fewer finite ones than k
+    block[2, ::16] = 9.0  # the sample sees the largest values only
+    block[3] = np.arange(3000)
+    expected = np.argsort(-block, axis=1, kind="stable")[:, :k]
+    assert np.array_equal(neighbours._top(block, k), expected)

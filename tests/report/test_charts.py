@@ -284,3 +284,12 @@ def _axes(spec: object) -> Iterator[dict[str, object]]:
 def test_marks_that_coincide_share_one_label(drawn: dict[str, charts.Figure]) -> None:
     labels = [value["method"] for value in drawn["bias-against-quality"].spec["data"]["values"]]
     assert sorted(labels) == ["", "", "", "original, linear, span, hard"]
+
+
+def test_occupations_stand_at_their_share_of_women(drawn: dict[str, charts.Figure]) -> None:
+    def shares(id: str) -> list[float]:
+        return [row["share"] for row in drawn[id].spec["data"]["values"]]
+
+    assert min(shares("occupations")) == pytest.approx(5.0)
+    assert max(shares("occupations")) == pytest.approx(5.0 + (len(WORDS) - 1) / 50)
+    assert min(shares("pronouns-by-occupation")) == pytest.approx(100 * 0.1)

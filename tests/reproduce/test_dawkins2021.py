@@ -9,6 +9,7 @@ from evenhand import measures, mitigations
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Vectors
 from evenhand.reproduce import dawkins2021
+from evenhand.reproduce.comparison import PaperTable
 from evenhand.reproduce.dawkins2021 import (
     COLUMNS,
     HEADINGS,
@@ -21,7 +22,6 @@ from evenhand.reproduce.dawkins2021 import (
     table_5,
     table_6,
 )
-from evenhand.reproduce.table import PaperTable
 
 
 def test_table_5_follows_from_table_6() -> None:

@@ -81,6 +81,8 @@ class Plan:
     """Whether a method that cannot be fitted is recorded and left out, instead of ending the run."""
     budget: float | None = None
     """Seconds after which no cell begins; those left out are named in the record, and a later run measures them."""
+    most_tokens: int | None = None
+    """Tokens of servers that may be spent, in place of seconds."""
 
     @classmethod
     def default(
@@ -101,6 +103,7 @@ class Plan:
         budget: float | None = None,
         judge: str | None = None,
         judge_label: str | None = None,
+        most_tokens: int | None = None,
     ) -> Plan:
         """Build the plan that asks every fitting measure the questions of the concept.
 
@@ -121,8 +124,14 @@ class Plan:
             budget: seconds after which no cell begins.
             judge: who rates what models write: addresses with commas, see `judged_generations`.
             judge_label: the label that is rated, for each judge, with commas.
+            most_tokens: tokens that servers may read and write; a cell that would take more does not begin.
         """
-        check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget)
+        check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget, most_tokens=most_tokens)
+        if most_tokens and not any(subject.rehearsal() for subject in subjects):
+            raise UsageError(
+                "a budget in tokens is for models behind servers, and none is audited",
+                hint="give a time, such as 10min",
+            )
         about = words.concept(concept)
         views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
@@ -153,13 +162,14 @@ class Plan:
             )
         reference = concept if not isinstance(concept, Concept) else concept.name
         addresses = tuple(subject.address or subject.name for subject in subjects)
-        return cls(questions, chains, str(reference), seed, addresses, skip_failing, budget)
+        return cls(questions, chains, str(reference), seed, addresses, skip_failing, budget, most_tokens)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         plain: dict[str, Any] = {"subjects": list(self.subjects), "methods": list(self.methods)}
         plain |= {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
         plain |= {"budget": self.budget} if self.budget else {}
+        plain |= {"most_tokens": self.most_tokens} if self.most_tokens else {}
         return plain | {"question": [question.to_dict() for question in self.questions]}
 
     def to_toml(self) -> str:
@@ -176,7 +186,7 @@ class Plan:
         """Read a plan file; every unknown name in it is an error that says where."""
         document = read_document(Path(path))
         top = TomlTable(document, (), document.data)
-        top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "question")
+        top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "most_tokens", "question")
         items = top.items("question")
         if problem := type_problem(items, list[dict[str, Any]], ""):
             raise top.error("question", problem)
@@ -194,7 +204,7 @@ class Plan:
             budget = seconds_of(str(top.table["budget"])) if "budget" in top.table else None
         return cls(
             tuple(questions), methods, top.text("concept", "gender"), top.value("seed", int, 0), subjects,
-            top.flag("skip_failing"), budget,
+            top.flag("skip_failing"), budget, top.value("most_tokens", int, 0) or None,
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:

@@ -445,6 +445,13 @@ def from_dict(record: Mapping[str, Any]) -> Audit:
             stacklevel=2,
         )
     stages = tuple(Stage(stage["name"], stage["subject"], stage["report"]) for stage in record["stages"])
+    known = {(stage.subject, stage.name) for stage in stages}
+    strange = next((row for row in record["results"] if (row["subject"], row["stage"]) not in known), None)
+    if strange is not None:
+        raise FormatError(
+            f"a result is of the stage {shown(strange['stage'])} of {shown(strange['subject'])}, which is not listed",
+            hint="run the audit again",
+        )
     return Audit(record["manifest"], stages, tuple(Result.from_dict(result) for result in record["results"]))
 
 

@@ -214,6 +214,14 @@ class Opening:
     system: Annotated[
         str | None, typer.Option("--system", help="System prompt of every conversation.", show_default="none")
     ] = None
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--prompts",
+            help="How prompts are put to a model: plain, as the beginning of a text, or chat, as a message.",
+            show_default="plain where the model continues texts",
+        ),
+    ] = None
     key_env: KeyEnv = None
     concurrency: Annotated[
         int | None, typer.Option("--concurrency", help="Requests to a server at a time.", show_default="8")

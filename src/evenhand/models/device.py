@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import EvenhandError, UsageError, require
+from evenhand.errors import EvenhandError, FormatError, UsageError, require
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ PRECISIONS = ("float32", "bfloat16", "float16")
 SHORT_NAMES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 DEVICE = re.compile(r"cpu|cuda(?::(\d{1,3}))?")
 DRIVERS = ("libcuda.so.1", "nvcuda.dll")
+# What the code of a model raises for sizes, types or ids that do not fit.
+LAYER_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError)
 
 
 def resolve_device(name: str = "auto") -> str:
@@ -177,6 +180,27 @@ def is_out_of_memory(error: Exception) -> bool:
     return type(error).__name__ == "OutOfMemoryError" or (
         isinstance(error, RuntimeError) and "not enough memory" in str(error)
     )
+
+
+@contextmanager
+def model_errors(model: torch.nn.Module) -> Iterator[None]:
+    """Turn what the layers of a model raise into a `FormatError` that names it.
+
+    Sizes of a configuration that do not fit together, such as the width of a head, often show in the first product.
+    """
+    try:
+        yield
+    except EvenhandError:
+        raise
+    except LAYER_ERRORS as error:
+        if is_out_of_memory(error):
+            raise
+        name = getattr(getattr(model, "config", None), "name_or_path", "") or type(model).__name__
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+        raise FormatError(
+            f"the model {name} cannot compute its output ({reason})",
+            hint="use the configuration and the tokenizer that were saved with the weights",
+        ) from error
 
 
 def free_cache() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require, shown
 from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
     ModelKind,
@@ -184,11 +184,22 @@ def offline() -> Iterator[None]:
 
 
 def _load_config(transformers: ModuleType, folder: Path) -> PretrainedConfig:
-    """Return the configuration; how attention is computed is not its choice, since it can name code on the Hub."""
+    """Return the configuration; how attention is computed is not its choice, since it can name code on the Hub.
+
+    Raises:
+        FormatError: If a part of it that describes the text model is not a configuration, such as a plain text_config.
+    """
     config = transformers.AutoConfig.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    text = config.get_text_config()
+    if not isinstance(text, transformers.PretrainedConfig):
+        raise FormatError(
+            f"{folder / 'config.json'}: a part that should describe the text model is {shown(text)}",
+            hint="use the configuration that was saved with the weights",
+        )
     for section in (config, *vars(config).values()):
         if isinstance(section, transformers.PretrainedConfig):
             section._attn_implementation = None  # the default of the class: sdpa where it supports it, or eager
+            section.return_dict = True  # what is computed has names
     return config
 
 

@@ -37,6 +37,7 @@ LLAMA_PARTS = (
     "post_attention_layernorm", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj",
 )  # fmt: skip
 MOST_LAYERS = 1_000
+AGAIN = "fetch it again"
 
 
 class ProtoField(NamedTuple):
@@ -62,6 +63,7 @@ class Node:
 class Graph:
     """The operations and the weights."""
 
+    path: Path
     nodes: list[Node]
     weights: dict[str, GraphArray]
 
@@ -154,10 +156,10 @@ def llama_model(
         if name.removesuffix("_quantized").endswith(("norm.weight", LLAMA_TABLE))
     } | _linear_weights(graph)
     wanted = [f"model.layers.{layer}.{part}.weight" for layer in range(layers) for part in LLAMA_PARTS]
-    lost = [name for name in ("model.norm.weight", *wanted) if name not in weights]
+    lost = [name for name in (LLAMA_TABLE, "model.norm.weight", *wanted) if name not in weights]
     if lost or len(weights[LLAMA_TABLE]) != config.get("vocab_size"):
         what = f"no weights for {lost[0]}" if lost else f"{len(weights[LLAMA_TABLE]):,} rows in the word table"
-        raise FormatError(f"{path}: {what}, so it does not fit {stored / 'config.json'}", hint="fetch it again")
+        raise FormatError(f"{path}: {what}, so it does not fit {stored / 'config.json'}", hint=AGAIN)
     tied = "lm_head.weight" not in weights
     return weights, config | {"architectures": ["LlamaForCausalLM"], "tie_word_embeddings": tied, "dtype": "float32"}
 
@@ -187,10 +189,13 @@ def _dequantised(graph: Graph, name: str, array: GraphArray) -> NDArray[np.float
     if not name.endswith("_quantized"):
         return np.ascontiguousarray(array, dtype=np.float32)
     stem = name.removesuffix("_quantized")
-    scale = np.asarray(graph.weights[f"{stem}_scale"], dtype=np.float32)
-    zero = np.asarray(graph.weights[f"{stem}_zero_point"], dtype=np.float32)
-    # One number for the matrix, or one for each column.
-    return np.asarray((array.astype(np.float32) - zero) * scale, dtype=np.float32)
+    found = [graph.weights.get(f"{stem}_{part}") for part in ("scale", "zero_point")]
+    for part, values in zip(("scale", "zero_point"), found, strict=True):
+        # One number for the matrix, or one for each column.
+        if values is None or (values.size != 1 and values.shape != array.shape[-1:]):
+            raise FormatError(f"{graph.path}: no {stem}_{part} that fits the 8-bit weights {name!r}", hint=AGAIN)
+    scale, zero = (np.asarray(values, dtype=np.float32).reshape(-1) for values in found)
+    return np.asarray((array.astype(np.float32) - zero) * scale, dtype=np.float32).reshape(array.shape)
 
 
 def _config(
@@ -201,11 +206,13 @@ def _config(
     if labels and (classes is None or len(labels) != len(classes)):
         count = "no labels" if classes is None else f"{len(classes)} labels"
         raise UsageError(f"{len(labels)} labels were given, and the model has {count}", hint="name one for each output")
-    (table,) = (array for name, array in weights.items() if name.endswith("word_embeddings.weight"))
-    layers = {int(match[1]) for name in weights if (match := LAYER.search(name))}
-    inner = next(array for name, array in weights.items() if name.endswith("intermediate.dense.bias"))
-    positions = next(array for name, array in weights.items() if name.endswith("position_embeddings.weight"))
-    types = next((array for name, array in weights.items() if name.endswith("token_type_embeddings.weight")), table[:2])
+    table = _part(weights, "word_embeddings.weight", 2, path)
+    layers = {match[1] for name in weights if (match := LAYER.search(name))}
+    inner = _part(weights, "intermediate.dense.bias", 1, path)
+    positions = _part(weights, "position_embeddings.weight", 2, path)
+    types = table[:2]
+    if any(name.endswith("token_type_embeddings.weight") for name in weights):
+        types = _part(weights, "token_type_embeddings.weight", 2, path)
     stored = next((p for p in (path.parent, path.parent.parent) if (p / "config.json").is_file()), None)
     config: dict[str, object] = dict(read_json(stored / "config.json")) if stored else {"hidden_act": "gelu"}
     sizes: dict[str, object] = {
@@ -230,12 +237,21 @@ def _config(
     return config | sizes
 
 
+def _part(weights: dict[str, NDArray[np.float32]], name: str, dimensions: int, path: Path) -> NDArray[np.float32]:
+    """Return the first array whose name ends so."""
+    found = next((array for full, array in weights.items() if full.endswith(name)), None)
+    if found is None or found.ndim != dimensions:
+        what = "no" if found is None else f"{found.ndim} dimensions instead of {dimensions} in"
+        raise FormatError(f"{path}: {what} {name}, so it is not an exported BERT model", hint=AGAIN)
+    return found
+
+
 def _heads(graph: Graph, width: int, path: Path) -> int:
     """Return the number of attention heads, which is a constant in the shape that queries are given."""
     constants = {
         node.outputs[0]: int(node.constant.ravel()[0])
         for node in graph.nodes
-        if node.constant is not None and node.constant.size == 1
+        if node.outputs and node.constant is not None and node.constant.size == 1 and node.constant.dtype.kind in "iu"
     }
     for node in graph.nodes:
         if node.op == "Concat" and "attention/self" in node.name and len(node.inputs) == 4:
@@ -262,7 +278,10 @@ def _tokenizer_files(path: Path) -> list[Path]:
 
 def _vocabulary(files: Sequence[Path]) -> list[str]:
     vocabulary = next((file for file in files if file.name == "vocab.txt"), None)
-    return vocabulary.read_text(encoding="utf-8").split("\n") if vocabulary else []
+    try:
+        return vocabulary.read_text(encoding="utf-8").split("\n") if vocabulary else []
+    except UnicodeDecodeError as error:
+        raise FormatError(f"{vocabulary} is not UTF-8 text", hint=AGAIN) from error
 
 
 # The protobuf messages ---------------------------------------------------------------------------------------------
@@ -279,11 +298,11 @@ def read_graph(path: Path) -> Graph:
         (graph,) = (_bytes(part) for part in _fields(data) if part.number == 7)
         nodes = [_node(_bytes(part)) for part in _fields(graph) if part.number == 1]
         tensors = [_tensor(_bytes(part)) for part in _fields(graph) if part.number == 5]
-    except FormatError:
-        raise
+    except FormatError as error:
+        raise FormatError(f"{path}: {error.message}", hint=error.hint) from error
     except (ValueError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
-        raise FormatError(f"{path} is not an ONNX file, or is damaged", hint="fetch it again") from error
-    return Graph(nodes, dict(tensors))
+        raise FormatError(f"{path} is not an ONNX file, or is damaged", hint=AGAIN) from error
+    return Graph(path, nodes, dict(tensors))
 
 
 def _fields(data: memoryview) -> Iterator[ProtoField]:

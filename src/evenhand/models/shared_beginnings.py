@@ -1,6 +1,6 @@
 """Texts that share their beginning, read by a causal model in one row, so that the beginning is read once.
 
-The tokens of a row form a tree: each knows the token before it in its texts. A token is read at its position in these
+The tokens of a row form trees: each knows the token before it in its texts. A token is read at its position in these
 texts, and attends to the tokens before it there, so that it has the states that it would have in a row of its own. The
 numbers of a text differ from those of a row of its own by rounding only.
 """
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel
 
-LONGEST_ROW = 512  # tokens; every two tokens of a row meet in its attention, although few of them are related
+LONGEST_ROW = 256  # tokens; every two tokens of a row meet in its attention, although few of them are related
+FILLED_ROW = 128  # shorter rows take up unrelated texts: rows of one length need no padding
 LEAST_SHARED = 0.25  # of a text: below it, reading the beginning again costs less than the larger attention
 # Models that take positions and an attention mask for every two tokens; tests compare each with rows of single texts.
 READ_TREES = frozenset(
@@ -33,7 +34,7 @@ READ_TREES = frozenset(
 
 @dataclass(eq=False)
 class TokenTree:
-    """The tokens of texts that share their beginnings.
+    """A row with the tokens of texts that share their beginnings; it may hold several trees.
 
     Attributes:
         ids: of each token.
@@ -100,21 +101,23 @@ def tree_inputs(trees: Sequence[TokenTree], dtype: torch.dtype, device: str) -> 
 
 
 def plant(texts: Sequence[Rows], *, longest: int = LONGEST_ROW) -> list[TokenTree]:
-    """Return trees that hold all texts; equal texts are one path, and neighbours in alphabetical order share a tree.
+    """Return rows that hold all texts; equal texts are one path, and neighbours in alphabetical order share a row.
 
     Args:
         texts: token ids, of one token at least.
-        longest: the largest number of tokens in a tree of several texts.
+        longest: the largest number of tokens in a row of several texts; 0 for a row for each text.
     """
     trees: list[TokenTree] = []
-    last = path = nothing = np.zeros(0, dtype=np.int64)
+    last = path = np.zeros(0, dtype=np.int64)
     for number in sorted(range(len(texts)), key=lambda number: texts[number].tolist()):
         ids = texts[number]
         shared = _common(last, ids)
+        shared = shared if shared >= LEAST_SHARED * len(ids) else 0
         grown = len(trees[-1].ids) + len(ids) - shared if trees else 0
-        if not trees or shared < LEAST_SHARED * len(ids) or longest < grown > len(trees[-1].ids):
+        full = not trees or longest < grown > len(trees[-1].ids) or (not shared and len(trees[-1].ids) >= FILLED_ROW)
+        if full:
             trees.append(TokenTree())
-            path, shared = nothing, 0
+            shared = 0
         path = trees[-1].add(number, ids, path[:shared])
         last = ids
     return trees

@@ -462,7 +462,7 @@ def _what(tests: SubjectTests) -> str:
         return f"No significant {concept} bias was found in {subject} ({_significant(tests)} significant)"
     clause = lead.text.partition(". ")[0].rstrip(".")
     row = next(row for row in tests.about if row.label == lead.label)
-    measured = row.cells[tests.first]
+    measured = row.cells.get(tests.first, row.original)
     value = f"{numbers.value(measured)} {numbers.interval(measured)}".rstrip()
     strength = f"{_size(measured.value or 0.0)} effect, d = {value}" if row.info.effect_size else value
     sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []

@@ -11,10 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
 from evenhand.errors import UsageError, unknown_name
-from evenhand.reproduce.comparison import PaperComparison, Series
+from evenhand.reproduce.comparison import PaperComparison, PaperTable, Series, recorded
 from evenhand.reproduce.published import PAPERS as PAPER_IDS
 from evenhand.reproduce.published import Paper, PaperItem, item, items, paper
-from evenhand.reproduce.table import PaperTable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
@@ -68,16 +67,16 @@ COMPUTED: Mapping[str, str] = {
     **{f"dev2019/table-{number}": "dev2019:neutrality" for number in (1, 3, 5, 8, 9)},
     **{f"dev2019/table-{number}": "dev2019:examples" for number in (2, 4, 6)},
     "dev2019/table-7": "dev2019:directions",
-    **{f"bordia2019/table-{number}": "texts:scores" for number in (1, 2, 3)},
-    **{f"bordia2019/table-{number}": "texts:words" for number in (5, 6, 7, 8)},
-    **{f"dawkins2021/table-{number}": "marked:answers" for number in (1, 2, 4)},
-    "dawkins2021/table-3": "marked:quality",
-    "dawkins2021/table-5": "adapters:correlated",
-    "dawkins2021/table-6": "adapters:intrinsic",
-    "ethayarajh2019/table-1": "adapters:single_words",
-    "ethayarajh2019/table-2": "adapters:gendered_words",
-    "ethayarajh2019/figure-1": "adapters:analogies",
-    "ethayarajh2019/section-4": "adapters:contrived",
+    **{f"bordia2019/table-{number}": "bordia2019:text_scores" for number in (1, 2, 3)},
+    **{f"bordia2019/table-{number}": "bordia2019:word_scores" for number in (5, 6, 7, 8)},
+    **{f"dawkins2021/table-{number}": "dawkins2021:marked_answers" for number in (1, 2, 4)},
+    "dawkins2021/table-3": "dawkins2021:quality",
+    "dawkins2021/table-5": "dawkins2021:correlated",
+    "dawkins2021/table-6": "dawkins2021:intrinsic_row",
+    "ethayarajh2019/table-1": "ethayarajh2019:single_words",
+    "ethayarajh2019/table-2": "genderedness:gendered_words",
+    "ethayarajh2019/figure-1": "ethayarajh2019:analogies",
+    "ethayarajh2019/section-4": "ethayarajh2019:contrived_attributes",
 }
 
 
@@ -88,8 +87,6 @@ def beside(id: str, inputs: PaperInputs | None = None) -> PaperComparison:
         id: of the table or figure, such as dev2019/table-13.
         inputs: models, vectors or a text; without them only recorded results are shown.
     """
-    from evenhand.reproduce.recorded import recorded
-
     wanted = item(id)
     computed: list[Series] = []
     missing: list[str] = []

@@ -1,16 +1,22 @@
-"""Published numbers beside ours: estimates with their intervals, the rule of agreement, and whether a claim holds."""
+"""Published numbers beside ours: estimates with their intervals, the rule of agreement, and whether a claim holds.
+
+`recorded` reads the results of experiments that train models or read fetched texts from `data/recorded.json`, which
+`scripts/reproduce_recorded.py` writes from the results in `reproductions/`.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Literal
+from importlib import resources
+from typing import Any, Literal, TypedDict
 
+from evenhand.errors import UsageError
 from evenhand.reproduce.published import PaperItem, change_row
-from evenhand.reproduce.table import PaperTable
 
 PaperVerdict = Literal["yes", "unclear", "no"]
 Key = tuple[str, str]
@@ -91,6 +97,31 @@ def _within(angle: float, degrees: int) -> float:
         total += term
         term *= cosine**2 * (power + 1) / (power + 2)
     return (angle + math.sin(angle) * total) * 2 / math.pi if odd else math.sin(angle) * total
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """Named columns and rows of plain values; None is a cell that is undefined or was not published."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.columns):
+                raise UsageError(f"{self.title}: {len(row)} cells for {len(self.columns)} columns: {row!r}")
+
+    def column(self, name: str) -> tuple[Any, ...]:
+        """The cells under one heading."""
+        place = self.columns.index(name)
+        return tuple(row[place] for row in self.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        rows = [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+        return {"title": self.title, "columns": list(self.columns), "rows": rows, "notes": list(self.notes)}
 
 
 @dataclass(frozen=True)
@@ -261,3 +292,40 @@ def estimates(item: PaperItem, by_run: Mapping[Key, Mapping[str, float]]) -> dic
             if differences := [one[name] - other[base] for name, base in shared if base in other]:
                 found[change_row(after, before), column] = Estimate.of(differences)
     return found
+
+
+class RecordedSeries(TypedDict):
+    """One series as it is written: a value is [row, column, mean, sd, models], with low and high if it has them.
+
+    Without models (0), no training decides the value.
+    """
+
+    name: str
+    values: list[list[Any]]
+    manifest: dict[str, object]
+    notes: list[str]
+
+
+@lru_cache(maxsize=1)
+def _content() -> Mapping[str, list[RecordedSeries]]:
+    text = resources.files("evenhand.reproduce").joinpath("data", "recorded.json").read_text(encoding="utf-8")
+    found: Mapping[str, list[RecordedSeries]] = json.loads(text)["items"]
+    return found
+
+
+def recorded(id: str) -> tuple[Series, ...]:
+    """Return the recorded series of a table; empty if there are none."""
+    return tuple(
+        Series(
+            one["name"],
+            {(str(row), str(column)): _estimate(*rest) for row, column, *rest in one["values"]},
+            recorded=True,
+            manifest=one["manifest"],
+            notes=tuple(one["notes"]),
+        )
+        for one in _content().get(id, ())
+    )
+
+
+def _estimate(value: float, sd: float | None, n: int, low: float | None = None, high: float | None = None) -> Estimate:
+    return Estimate(value, sd, n, None if low is None or high is None else (low, high))

@@ -17,7 +17,9 @@ from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.selection import ExceptDefined, ExceptListed
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce.table import PaperTable
+from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series
+from evenhand.reproduce.inputs import PaperInputs
+from evenhand.reproduce.published import PaperItem
 from evenhand.subspaces import pairs as direction_of_pairs
 from evenhand.words import Pairs, concept, query
 
@@ -374,3 +376,39 @@ def _figure_row(one: Strengths, method: str, label: str, threshold: float) -> tu
     before = int((one.before >= threshold).sum())
     value = float(shares.mean()) if before else None
     return (label, threshold, one.kind, method, before, value, spread if before else "", published)
+
+
+# The rules of the figure as the paper names them.
+RULES = {LISTED: "Bolukbasi's list spared", IN_SAMPLE: "proposed"}
+
+
+def single_words(item: PaperItem, inputs: PaperInputs) -> list[Series]:
+    """Return table 1 of Ethayarajh et al.: nine WEATs with single words."""
+    vectors = inputs.only_vectors(item)
+    table = table_1(vectors, seed=inputs.seed)
+    values: dict[Key, Estimate] = {}
+    for row in table.to_dict()["rows"]:
+        name = f"{row['targets']}: {row['attributes']}"
+        if row["statistic"] is not None:
+            cells = {"statistic": row["statistic"], "effect size": row["effect"], "p": row["p"]}
+            cells["|effect size|"] = abs(row["effect"])
+            values |= {(name, column): Estimate(cells[column]) for column in item.columns}
+    return [Series(vectors.name, values, notes=table.notes)]
+
+
+def analogies(item: PaperItem, inputs: PaperInputs) -> list[Series]:
+    """Return figure 1 of Ethayarajh et al.: the share of analogies that is left."""
+    vectors = inputs.only_vectors(item)
+    table = figure_1(vectors, seed=inputs.seed)
+    values = {
+        (f"{row['analogies']}, {RULES[row['method']]}", "preserved %"): Estimate(row["preserved %"])
+        for row in table.to_dict()["rows"]
+        if row["threshold"] == str(THRESHOLD) and row["method"] in RULES and row["preserved %"] is not None
+    }
+    return [Series(vectors.name, values, table=table)]
+
+
+def contrived_attributes(item: PaperItem, inputs: PaperInputs) -> list[Series]:
+    """Return section 4 of Ethayarajh et al.: contrived attributes."""
+    vectors = inputs.only_vectors(item)
+    return [Series(vectors.name, {}, table=contrived(vectors, seed=inputs.seed))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +18,9 @@ from evenhand.data import catalog, fetch
 from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
-from evenhand.reproduce.table import PaperTable
+from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series
+from evenhand.reproduce.inputs import PaperInputs
+from evenhand.reproduce.published import PaperItem
 from evenhand.stats import percentile_interval
 from evenhand.words import Pairs
 from evenhand.words import pairs as named_pairs
@@ -546,3 +549,32 @@ def _cells(comparison: GenderednessComparison) -> list[Cell]:
         bounds = "{:.3f} to {:.3f}".format(*summary["interval"]) if summary["interval"] else ""
         cells += [len(group.words), summary["corpus"], summary["embedding"], summary["change"], bounds]
     return cells
+
+
+WITHOUT_CORPUS = (
+    "Computing this needs a text and minutes: --corpus enwik8, --corpus wikitext-2 or files of your own. "
+    "The recorded numbers are shown."
+)
+
+
+def gendered_words(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:
+    """Return table 2 of Ethayarajh et al. for a text and vectors of it."""
+    if inputs.corpus is None:
+        return WITHOUT_CORPUS
+    vectors = inputs.only_vectors(item) if inputs.vectors else None
+    corpus = inputs.corpus if isinstance(inputs.corpus, str) else list(inputs.corpus)
+    table = table_2(corpus, vectors, seed=inputs.seed, progress=inputs.progress)
+    return [Series(f"SGNS on {corpus}", genderedness_values(table), table=table)]
+
+
+def genderedness_values(table: PaperTable) -> dict[Key, Estimate]:
+    """Return the numbers of table 2 by group, word and column; the mean change has its interval over words."""
+    values: dict[Key, Estimate] = {}
+    for row in table.to_dict()["rows"]:
+        word = "mean" if row["word"].startswith("mean of") else row["word"]
+        for column, name in (("corpus", "corpus"), ("embedding", "vectors"), ("change", "change")):
+            if row[name] is not None:
+                bounds = re.findall(r"-?[\d.]+", row["interval"] or "") if name == "change" else []
+                interval = (float(bounds[0]), float(bounds[1])) if bounds else None
+                values[f"{row['group']}: {word}", column] = Estimate(row[name], given=interval)
+    return values

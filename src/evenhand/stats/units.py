@@ -99,6 +99,12 @@ STATISTICS: Mapping[StatisticName, SumStatistic] = {
 }
 
 
+# How many columns each of them takes; None for any number of pairs.
+COLUMNS: Mapping[StatisticName, int | None] = {
+    "ratios": None, "exp-ratio": 2, "effect-size": 6, "pearson": 6, "slope": 6,
+}  # fmt: skip
+
+
 @dataclass(frozen=True, eq=False)
 class Units:
     """The units of an estimate: a name and the numbers of each, whose column sums decide the value.
@@ -151,6 +157,9 @@ class Units:
         names = None if record["names"] is None else tuple(map(str, record["names"]))
         rows = MOST_UNITS if names is None else len(names)
         if record["statistic"] not in NAMES or columns.ndim != 2 or len(columns) != rows:
+            raise ValueError("the units of a measurement are damaged")
+        wanted = COLUMNS[record["statistic"]]
+        if columns.shape[1] % 2 if wanted is None else columns.shape[1] != wanted:
             raise ValueError("the units of a measurement are damaged")
         if not np.isfinite(columns).all() or (names is not None and len(set(names)) != len(names)):
             raise ValueError("the units of a measurement are damaged")

@@ -20,6 +20,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.registry import Registry
 
 if TYPE_CHECKING:
+    from evenhand.models.endpoint.views import Demand
     from evenhand.subjects.transformer_subjects import TransformerPart
 
 ViewName = Literal[
@@ -236,6 +237,19 @@ class Subject(ABC):
         from evenhand.subjects.sharded_views import shard_view
 
         return shard_view(self, name, engine)
+
+    def rehearsal(self) -> tuple[Subject, Demand] | None:
+        """Return a subject that invents its answers, and what it would have asked; None where asking costs nothing."""
+        return None
+
+    @property
+    def tokens_spent(self) -> int:
+        """Tokens that somebody bills."""
+        return 0
+
+    def change_since(self, folder: Path) -> str:
+        """Return a sentence where the subject was another one when it was asked before in a folder; else nothing."""
+        return ""
 
     @cached_property
     def digest(self) -> str:

@@ -187,3 +187,11 @@ def test_the_published_numbers_on_googlenews(googlenews: Vectors, pair: tuple[st
     """Bolukbasi et al. 2016, figure 3, and the numbers other implementations agree on."""
     along = eh.subspaces.pairs(googlenews, eh.words.pairs("bolukbasi2016-definitional"), normalise=True)
     assert indirect_bias(googlenews, [pair], subspace=along).value == pytest.approx(value, abs=0.01)
+
+
+def test_the_random_level_is_what_unrelated_words_have() -> None:
+    rng = np.random.default_rng(0)
+    v = eh.Vectors([f"w{n}" for n in range(4_000)], rng.standard_normal((4_000, 50)))
+    axis = Subspace.given(rng.standard_normal((1, 50)))
+    m = direct_bias(v, list(v.words), subspace=axis)
+    assert m.value == pytest.approx(m.details["random_level"], rel=0.05)

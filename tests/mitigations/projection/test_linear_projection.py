@@ -181,3 +181,15 @@ def test_the_report_names_rank_and_losses() -> None:
 def test_a_concept_without_pairs_is_refused() -> None:
     with pytest.raises(UsageError, match="pairs of counterparts; concept 'g' has none"):
         Span().fit(world()[0], Concept("g", {"f": ["p0"], "m": ["p1"]}))
+
+
+def test_two_groups_without_a_direction_are_no_warning_and_three_are_one() -> None:
+    rng = np.random.default_rng(0)
+    v = Vectors([f"{group}{n}" for group in "abc" for n in range(6)], rng.standard_normal((18, 40)))
+    groups = {group: [f"{group}{n}" for n in range(6)] for group in "abc"}
+    two = LinearProjection().fit(v, Concept("two", {name: groups[name] for name in "ab"}))
+    assert two.rank_removed == 1
+    with pytest.warns(EvenhandWarning, match="has 3 groups and no published direction; removing the 2"):
+        assert LinearProjection().fit(v, Concept("three", groups)).rank_removed == 2
+    with pytest.raises(UsageError, match="always centred"):
+        LinearProjection(centre=False).fit(v, Concept("three", groups))

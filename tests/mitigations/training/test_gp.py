@@ -123,3 +123,25 @@ class TestTraining:
         assert sizes["first"] == 3
         assert sizes["stereotype"] > 10
         assert sizes["neutral"] >= 2
+
+    def test_the_joint_loss_is_the_published_sum(self) -> None:
+        import torch
+
+        from evenhand.mitigations.training import gp
+
+        net = gp.GPNetwork(4, 0)
+        method = given(weight=0.7, joint_epochs=1, joint_rate=1e-30, joint_dropout=0.0)
+        rows = torch.randn(4, 3, 4, generator=torch.Generator().manual_seed(1)) / 2
+        found = gp._joint(net, tuple(rows), tuple(rows), method)[0]
+        weight, bias = (tensor.detach().double().numpy() for tensor in net.encoder)
+        back, back_bias = (tensor.detach().double().numpy() for tensor in net.decoder)
+        heads, head_bias = (tensor.detach().double().numpy() for tensor in net.heads)
+        x = rows.double().numpy()
+        codes = np.tanh(x @ weight + bias)
+        reconstruction = np.mean((np.tanh(codes @ back + back_bias) - x) ** 2)
+        p = 1 / (1 + np.exp(-(codes @ heads + head_bias)))
+        targets = np.array([gp.FIRST, gp.SECOND]).T[:, None]
+        entropy = -(targets * np.log(p) + (1 - targets) * np.log(1 - p)).mean(axis=(1, 2)).sum() / 2
+        along = (codes[1] - codes[0]).mean(axis=0)
+        projection = sum(np.mean((code @ along) ** 2) for code in codes[2:])
+        assert found == pytest.approx(reconstruction + 0.7 * (entropy + projection), rel=1e-5)

@@ -363,3 +363,17 @@ def test_gradients_flow_through_a_hook_and_the_map_stays(bert: Transformer) -> N
     removed = table.grad[ids.flatten()] @ torch.tensor(vm.basis.T).float()
     assert float(table.grad[ids.flatten()].abs().max()) > 1e-6
     assert float(removed.abs().max()) < 1e-6
+
+
+def test_a_number_names_its_layer(bert: Transformer) -> None:
+    def module(site: str) -> str:
+        return locate(bert.model, Site.parse(site)).names[0]
+
+    count = len(bert.model.bert.encoder.layer)
+    for number in range(1, count + 1):
+        layer = f"bert.encoder.layer.{number - 1}"
+        assert module(f"layer:{number}") == layer
+        assert module(f"attention:{number}") == f"{layer}.attention.self.query"
+        assert module(f"mlp:{number}") == f"{layer}.intermediate.dense"
+        assert module(f"layer:{number - count - 1}") == layer
+    assert [site.number for site, _ in sites_of(bert.model) if site.kind == "layer"] == list(range(1, count + 1))

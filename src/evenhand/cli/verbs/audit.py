@@ -79,7 +79,10 @@ class PlanOptions:
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", help="Begin no cell after this time, such as 10min; a later run adds them.", show_default=False
+            "--budget",
+            help="Begin no cell after this time, such as 10min, or that takes a server beyond so many tokens, such as "
+            "'50k tokens'; a later run adds them.",
+            show_default=False,
         ),
     ] = None
 
@@ -99,12 +102,13 @@ class PlanOptions:
     def plan(self, subjects: list[Subject], *, seed: int) -> Plan:
         """Return the plan that these options describe."""
         from evenhand.audit import Plan
-        from evenhand.audit.workload import seconds_of
+        from evenhand.audit.workload import budget_of
 
+        seconds, most_tokens = budget_of(self.budget) if self.budget else (None, None)
         return Plan.default(
             subjects, methods=() if self.no_methods else self.method, site=self.site, only=self.measure or (),
             queries=self.query or (), concept=self.concept, seed=seed, full_probes=self.full_probes, limit=self.limit,
-            samples=self.samples, tokens=self.tokens, budget=seconds_of(self.budget) if self.budget else None,
+            samples=self.samples, tokens=self.tokens, budget=seconds, most_tokens=most_tokens,
             judge=",".join(self.judge) if self.judge else None,
             judge_label=",".join(self.judge_label) if self.judge_label else None,
         )  # fmt: skip

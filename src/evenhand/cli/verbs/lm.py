@@ -30,7 +30,7 @@ from evenhand.reproduce.bordia2019 import (
     term_options,
     train_cell,
 )
-from evenhand.reproduce.table import PaperTable
+from evenhand.reproduce.comparison import PaperTable
 
 if TYPE_CHECKING:
     from evenhand.audit.manifest import Invocation

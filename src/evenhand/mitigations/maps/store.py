@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Matrix64
-from evenhand.errors import EvenhandError, FormatError
+from evenhand.errors import EvenhandError, FormatError, foreign_errors
 from evenhand.files import existing, writing
 from evenhand.mitigations.maps.combined import Chain, ExceptLongVectors, ExceptWords, WordTable
 from evenhand.mitigations.maps.coordinates import (
@@ -79,16 +79,13 @@ def save(vm: VectorMap, path: Path) -> Path:
 
 def load(path: Path) -> VectorMap:
     """Load a map; raise `FormatError` if the file is not a map or is damaged."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
-    try:
-        with safe_open(existing(path), framework="numpy") as file:
-            metadata = dict(file.metadata() or {})
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    except SafetensorError as error:
-        raise FormatError(
-            f"{path}: not a safetensors file ({error})", hint="maps are written by VectorMap.save"
-        ) from error
+    # numpy has no bfloat16 and no 8-bit floats, which raise errors of other types than damage does.
+    problem = foreign_errors(f"{path}: not a safetensors file of a map", hint="maps are written by VectorMap.save")
+    with problem, safe_open(existing(path), framework="numpy") as file:
+        metadata = dict(file.metadata() or {})
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     return _rebuild(path, metadata, tensors)
 
 

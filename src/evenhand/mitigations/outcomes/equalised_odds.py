@@ -259,10 +259,11 @@ def rule_at(hull: Hull, false_positive: float, true_positive: float) -> GroupRul
     while right + 1 < len(x) and x[right] == x[right + 1]:
         right += 1  # the upper end of a vertical edge
     if x[right] == false_positive:
-        return GroupRule(ignored, false_positive, *[float(_finite(hull.thresholds[right]))] * 2, 1.0)
+        threshold = _finite(hull.thresholds[right])
+        return GroupRule(ignored, false_positive, threshold, threshold, 1.0)
     left = right - 1
     weight = (false_positive - x[left]) / (x[right] - x[left])
-    low, high = (float(_finite(hull.thresholds[place])) for place in (right, left))
+    low, high = (_finite(hull.thresholds[place]) for place in (right, left))
     return GroupRule(ignored, false_positive, low, high, float(weight))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows, Vector64
 from evenhand.errors import DegenerateError, EvenhandWarning, TextTooLongError, UsageError, few, require
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.hooks import SiteReachedError, recorded
 from evenhand.models.encoders.sentences import Pooling, pool
 from evenhand.models.encoders.sites import Site, locate, resolve
@@ -212,7 +212,8 @@ def _read(
             mask[place, : lengths[row]] = 1
         transformer.check_ids(padded)
         inputs, attention = (torch.from_numpy(part).to(transformer.device) for part in (padded, mask))
-        with recorded(model, site) as states, torch.inference_mode(), contextlib.suppress(SiteReachedError):
+        reached = contextlib.suppress(SiteReachedError)
+        with recorded(model, site) as states, torch.inference_mode(), reached, model_errors(model):
             body(input_ids=inputs, attention_mask=attention)
         keep(rows, states[0], attention.float())
 

@@ -8,8 +8,8 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
-from evenhand.errors import DegenerateError, TextTooLongError, UsageError, few, require, unknown_name
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, few, require, unknown_name
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.tokenizing import check_texts, encode
 
@@ -91,10 +91,15 @@ class TextClassifier:
                 batch[place, : lengths[row]] = ids[row]
                 mask[place, : lengths[row]] = 1
             self.transformer.check_ids(batch)
-            with torch.inference_mode():
+            with torch.inference_mode(), model_errors(model):
                 logits = model(
                     input_ids=torch.from_numpy(batch).to(device), attention_mask=torch.from_numpy(mask).to(device)
                 ).logits.float()
+            if logits.shape != (len(rows), len(self.labels)):
+                raise FormatError(
+                    f"{self.name}: {tuple(logits.shape)} numbers for {len(rows)} texts and {len(self.labels)} labels",
+                    hint="use the configuration that was saved with the weights",
+                )
             if self.unit == "probability":
                 logits = logits.softmax(dim=-1) if self.exclusive else logits.sigmoid()
             probabilities[rows] = logits.double().cpu().numpy()

@@ -9,6 +9,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError, require
+from evenhand.models.device import model_errors
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, check_fits, install, mapped_table
 from evenhand.models.encoders.sites import Place, Site, count_layers, locate, resolve
 from evenhand.models.encoders.transformer import Transformer
@@ -317,7 +318,7 @@ def _outputs(transformer: Transformer) -> Tensor:
     padding = getattr(model.config, "pad_token_id", None)
     if padding is not None:
         ids[ids == padding] = (padding + 1) % rows  # sequence classifiers look for the last token before the padding
-    with torch.inference_mode():
+    with torch.inference_mode(), model_errors(model):
         output = model(input_ids=ids, attention_mask=torch.ones_like(ids))
     result = output.logits if getattr(output, "logits", None) is not None else output[0]
     return result.double()

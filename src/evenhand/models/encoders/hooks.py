@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import FormatError, UsageError, require
+from evenhand.errors import FormatError, UsageError, foreign_errors, require
 from evenhand.files import writing
 from evenhand.models.encoders.sites import Place, Site, locate
 from evenhand.models.huggingface import SITE_MAPS
@@ -360,7 +360,9 @@ class StoredMap:
         if not all(np.isfinite(part).all() for part in (self.left, self.right, self.bias)):
             raise ValueError("NaN or infinity")
         limit = self.norm_limit
-        if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int | float) or not limit > 0):
+        if limit is not None and (
+            isinstance(limit, bool) or not isinstance(limit, int | float) or not 0 < limit < 1e300
+        ):
             raise ValueError(f"norm_limit is {limit!r}, not a length")
 
     @property
@@ -446,25 +448,26 @@ def _thin_factors(change: Matrix64) -> tuple[Matrix64, Matrix64]:
 
 def stored_maps(folder: Path | None) -> list[SiteMap]:
     """Return the maps that lie beside a model."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import safe_open
 
     path = folder / SITE_MAPS if folder is not None else None
     if path is None or not path.is_file():
         return []
-    try:
+    with foreign_errors(f"{path}: damaged maps", hint="write the folder again"):
         with safe_open(path, framework="numpy") as file:
             about = json.loads((file.metadata() or {})[METADATA])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
         if about["format"] != FORMAT:
             raise FormatError(f"{path}: format {about['format']!r}, this version reads {FORMAT}")
-        maps = []
-        for number, entry in enumerate(about["maps"]):
-            left, right, bias = (arrays[f"{number}.{name}"] for name in ("left", "right", "bias"))
-            stored = StoredMap(left, right, bias, entry["sha256"], entry.get("norm_limit"))
-            maps.append(SiteMap(Site.parse(entry["site"]), stored))
-        return maps
-    except (SafetensorError, LookupError, TypeError, ValueError, RecursionError) as error:
-        raise FormatError(f"{path}: damaged maps ({error})", hint="write the folder again") from error
+        return [_stored_map(path, entry, number, arrays) for number, entry in enumerate(about["maps"])]
+
+
+def _stored_map(path: Path, entry: dict[str, Any], number: int, arrays: dict[str, Matrix64]) -> SiteMap:
+    left, right, bias = (arrays[f"{number}.{name}"] for name in ("left", "right", "bias"))
+    if {left.dtype, right.dtype, bias.dtype} != {np.dtype(np.float64)}:
+        raise FormatError(f"{path}: map {number} is not of float64 numbers", hint="write the folder again")
+    stored = StoredMap(left, right, bias, str(entry["sha256"]), entry.get("norm_limit"))
+    return SiteMap(Site.parse(entry["site"]), stored)
 
 
 def restore_maps(model: PreTrainedModel, folder: Path) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from evenhand.errors import (
     require,
     unknown_name,
 )
-from evenhand.models.device import pad, run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, pad, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.model_files import read_json, read_json_value
 from evenhand.models.shared_beginnings import LONGEST_ROW, plant, reads_trees, tree_inputs
@@ -270,7 +270,7 @@ class TransformerSentences:
         torch = require("torch", extra="models")
         model = self.transformer.model
         body = model.get_encoder() if getattr(model.config, "is_encoder_decoder", False) else model.base_model
-        with torch.inference_mode():
+        with torch.inference_mode(), model_errors(model):
             output = body(**inputs, output_hidden_states=True)
         states = getattr(output, "hidden_states", None)
         if states is None or len(states) != self.layers + 1:

@@ -16,6 +16,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, UsageError, few
 from evenhand.models.endpoint.client import JSON, Client, EndpointError, RequestRefusedError, malformed
+from evenhand.models.tokenizing import END_OF_TEXT
 
 TOP = (200, 20, 5)  # likeliest tokens to ask for: llama.cpp allows 200 in a chat, the OpenAI API 20, some servers 5
 CHAT, COMPLETIONS, MODELS = "/chat/completions", "/completions", "/models"
@@ -140,7 +141,7 @@ def chat_text(answer: JSON, base: str) -> str:
         text = message.get("refusal") or message.get("reasoning_content") or ""
     if not isinstance(text, str):
         raise malformed(base, "the text of a message")
-    return text
+    return _whole_characters(text)
 
 
 def completion_text(answer: JSON, base: str) -> str:
@@ -148,7 +149,7 @@ def completion_text(answer: JSON, base: str) -> str:
     text = _choice(answer, base).get("text")
     if not isinstance(text, str):
         raise malformed(base, "the text of a completion")
-    return text
+    return _whole_characters(text)
 
 
 def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
@@ -238,32 +239,58 @@ def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int,
     """Return the tokens of a text with their pieces, by llama.cpp's own tokenizer."""
     body = {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
     tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
-    if not isinstance(tokens, list) or not all(isinstance(t, Mapping) and isinstance(t.get("id"), int) for t in tokens):
+    if not isinstance(tokens, list) or not all(isinstance(t, Mapping) and _is_id(t.get("id")) for t in tokens):
         raise malformed(client.base, "tokens")
-    return [(token["id"], _piece(token.get("piece"))) for token in tokens]
+    return [(token["id"], _piece(token.get("piece"), client.base)) for token in tokens]
 
 
 def llama_beginning(client: Client) -> tuple[int, ...]:
-    """Return the token for the beginning of a text, or for its end, that llama.cpp names; none if it names none."""
+    """Return the token that separates texts, from which the first token of one is predicted; none if there is none.
+
+    The choice is that of `tokenizing.beginning_of`, so that a model opened from its file gives the same scores.
+    """
     try:
         properties = client.get(LLAMA_PROPERTIES)
     except RequestRefusedError:
         return ()
-    for name in ("bos_token", "eos_token"):
-        text = properties.get(name)
-        if isinstance(text, str) and text:
-            body = {"content": text, "add_special": False, "parse_special": True}
-            tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
-            if isinstance(tokens, list) and len(tokens) == 1 and isinstance(tokens[0], int):
-                return (tokens[0],)
+    ends = [text for name in ("bos_token", "eos_token") if isinstance(text := properties.get(name), str) and text]
+    template = str(properties.get("chat_template", ""))
+    fitting = [text for text in (*ends, END_OF_TEXT) if text not in template]
+    for text in (*fitting, *ends):
+        body = {"content": text, "add_special": False, "parse_special": True}
+        tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+        if isinstance(tokens, list) and len(tokens) == 1 and _is_id(tokens[0]):
+            return (tokens[0],)
     return ()
 
 
-def _piece(piece: object) -> str:
+def _piece(piece: object, base: str) -> str:
     """Return the text of a token; a list of bytes is part of a character, which is kept byte by byte."""
     if isinstance(piece, str):
-        return piece
-    return bytes(piece).decode("utf-8", errors="surrogateescape") if isinstance(piece, list) else ""
+        return _text(piece, base)
+    try:
+        return bytes(piece).decode("utf-8", errors="surrogateescape") if isinstance(piece, list) else ""
+    except (TypeError, ValueError):
+        raise malformed(base, "the text of a token") from None
+
+
+def _is_id(value: object) -> bool:
+    """Return whether a value can be the number of a token."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31
+
+
+def _whole_characters(text: str) -> str:
+    """Return an answer with U+FFFD for half a character, where a server cut one at the limit of tokens."""
+    return text.encode("utf-16", errors="surrogatepass").decode("utf-16", errors="replace")
+
+
+def _text(text: str, base: str) -> str:
+    """Return a text; JSON can spell halves of surrogate pairs, which no file, terminal or tokenizer takes."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise malformed(base, "valid Unicode text") from None
+    return text
 
 
 def _model_entry(client: Client, model: str) -> Mapping[str, Any]:
@@ -273,8 +300,12 @@ def _model_entry(client: Client, model: str) -> Mapping[str, Any]:
         if error.status in (401, 403) or not model:
             raise
         return {"id": model}  # not every server lists its models
-    entries = [e for e in listing if isinstance(e, Mapping) and isinstance(e.get("id"), str)] if listing else []
-    names = [entry["id"] for entry in entries]
+    entries = (
+        [e for e in listing if isinstance(e, Mapping) and isinstance(e.get("id"), str)]
+        if isinstance(listing, list)
+        else []
+    )
+    names = [_text(entry["id"], client.base) for entry in entries]
     if model:
         found = [entry for entry in entries if entry["id"] == model]
         if entries and not found:
@@ -367,8 +398,9 @@ def _forced(client: Client) -> bool:
     *before, token = tokens
     body = {"prompt": before, "n_predict": 1, "n_probs": 1 << 20, "temperature": 0}
     entries = _first_entry(client.post(LLAMA_COMPLETION, body), client.base).get("top_logprobs")
-    logs = {e["id"]: e["logprob"] for e in entries if isinstance(e, Mapping)} if isinstance(entries, list) else {}
-    if token not in logs or not all(map(_is_log, logs.values())):
+    listed = [e for e in entries if isinstance(e, Mapping) and _is_id(e.get("id"))] if isinstance(entries, list) else []
+    logs = {entry["id"]: float(entry["logprob"]) for entry in listed if _is_log(entry.get("logprob"))}
+    if token not in logs or len(logs) < len(listed):
         raise EndpointError(f"{client.base} does not return the log-probabilities of its whole vocabulary")
     if abs(sum(math.exp(log) for log in logs.values()) - 1.0) > AGREE:
         raise EndpointError(f"{client.base} returns log-probabilities that do not sum to 1")
@@ -394,4 +426,8 @@ def _choice(answer: JSON, base: str) -> Mapping[str, Any]:
 
 def _is_log(value: object) -> bool:
     """Return whether a value can be a log-probability; servers write -9999 or so for what is impossible."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value) and value <= 1e-3
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and (value == -math.inf or -1e300 < value <= 1e-3)
+    )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.files import require_inside, write_text
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
@@ -32,7 +32,7 @@ from evenhand.models.lm.likelihood import (
     warn_windowed,
 )
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
-from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
+from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Perplexity:
 
 
 class TextWindow(NamedTuple):
-    """A stretch of a text behind its first token; the tokens at `places` are scored: `place + start` in the text."""
+    """A stretch of a text and what stands before it; tokens at `places` are scored: `place + start` in the text."""
 
     text: int
     ids: Rows
@@ -83,7 +83,7 @@ class CausalLM:
     """A causal language model and its tokenizer, from local files only; implements `TokenLikelihood`.
 
     The first token of a text is predicted from the tokenizer's token for the beginning of a text, or for its end if it
-    has none for the beginning (GPT-2).
+    has none for the beginning (GPT-2). See `beginning_of` for models that read texts without such a token (Qwen).
 
     Args:
         source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file; or a folder
@@ -392,11 +392,12 @@ class CausalLM:
         """Return the log-probability of each token of each text; NaN where it is not in the positions."""
         torch = require("torch", extra="models")
         first = np.array(self._first_ids(""), dtype=np.int64)
+        self.transformer.check_ids(np.concatenate([first, *texts]))  # the last token of a text is asked for, not read
         every = [range(len(ids)) for ids in texts]
         asked = [np.unique(np.array(rows, dtype=np.int64)) for rows in (every if positions is None else positions)]
         windows: list[TextWindow] = []
         for number, (ids, rows) in enumerate(zip(texts, asked, strict=True)):
-            windows += _windows(number, np.concatenate([first, ids]), width, step, rows)
+            windows += self._windows(number, ids, width, step, rows)
         limit = tokens_at_once(self.device) if tokens is None else tokens
         trees = self._trees([window.read for window in windows], longest=limit if most is None else 0)
         logs = [np.full(len(ids), np.nan) for ids in texts]
@@ -414,6 +415,15 @@ class CausalLM:
             run_in_batches(sizes, compute, tokens=limit, most=most, unit="groups of texts")
         check_scores(np.array([part[rows].sum() for part, rows in zip(logs, asked, strict=True)]), self.name)
         return logs
+
+    def _windows(self, text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
+        """Return the windows in which a text is scored; its first token has one of its own if nothing stands before."""
+        before = np.array(self.reading.before, dtype=np.int64)
+        windows = _windows(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
+        if not len(before) and 0 in asked:
+            first = np.array([*self._first_ids(""), ids[0]], dtype=np.int64)
+            windows.insert(0, TextWindow(text, first, -1, np.array([1])))
+        return windows
 
     def _trees(self, texts: list[Rows], longest: int = LONGEST_ROW) -> list[TokenTree]:
         """Return texts as trees of up to a number of tokens, or one by one where the model cannot read trees."""
@@ -446,16 +456,20 @@ class CausalLM:
                 yield number, logs[index[0], index[1]].double().cpu().numpy()
             above += len(places)
 
+    @cached_property
+    def reading(self) -> Beginning:
+        """The tokens that stand before every text, and the one from which its first token is predicted."""
+        return beginning_of(self.tokenizer)
+
     @property
     def beginning(self) -> list[int]:
         """The token from which the first token of a text is predicted."""
         return self._first_ids("")
 
     def _first_ids(self, start: str) -> list[int]:
-        """Return the token for the beginning of a text, followed by those of `start`."""
-        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        first = [int(token) for token in ids if token is not None][:1]
-        first += encode_one(self.tokenizer, start) if start else []
+        """Return the tokens before a text and those of `start`; the separator of texts if there are none."""
+        first = [*self.reading.before, *(encode_one(self.tokenizer, start) if start else [])]
+        first = first or list(self.reading.separator)
         if not first:
             raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first
@@ -482,7 +496,8 @@ class CausalLM:
         done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
         with torch.inference_mode():
             for number in draws:
-                out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
+                with model_errors(self.model):
+                    out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
                 past = out.past_key_values
                 cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
@@ -509,16 +524,16 @@ def _predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
     return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
 
 
-def _windows(text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
-    """Split a text behind its first token into overlapping windows; each token that is asked for is scored in one."""
-    windows, scored = [], 1
+def _windows(text: int, ids: Rows, width: int, step: int, asked: Rows, *, before: int) -> list[TextWindow]:
+    """Split a text behind some tokens into overlapping windows; each token that is asked for is scored in one."""
+    windows, scored = [], max(1, before)
     for low in range(0, len(ids), step):
         part = ids[low : low + width]
         if low + len(part) <= scored:
             break
-        places = asked[(asked + 1 >= scored) & (asked + 1 < low + len(part))] + 1 - low
+        places = asked[(asked + before >= scored) & (asked + before < low + len(part))] + before - low
         if len(places):
-            windows.append(TextWindow(text, part, low - 1, places))
+            windows.append(TextWindow(text, part, low - before, places))
         scored = low + len(part)
     return windows
 

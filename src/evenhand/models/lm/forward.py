@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from evenhand.errors import FormatError, UsageError, require
+from evenhand.models.device import model_errors
 
 if TYPE_CHECKING:
     import torch
@@ -49,7 +50,8 @@ def logits_at(model: PreTrainedModel, rows: torch.Tensor, columns: torch.Tensor,
 
     handle = body.register_forward_hook(choose)
     try:
-        output = model(**inputs)
+        with model_errors(model):
+            output = model(**inputs)
     finally:
         handle.remove()
     if tuple(output.logits.shape[:-1]) != (1, len(rows)):
@@ -185,7 +187,8 @@ class PrefixPasses:
         inputs = {name: value for name, value in inputs.items() if name != "past_key_values" or value is not None}
         self._inserted = 0 if past is not None else len(prefix)
         try:
-            return model(**inputs)
+            with model_errors(model):
+                return model(**inputs)
         finally:
             self._inserted = None
 

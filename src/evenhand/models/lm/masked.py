@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
-from evenhand.models.device import run_in_batches, tokens_at_once
+from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import read_weight_headers
 from evenhand.models.lm.forward import logits_at, positions_at_once
@@ -396,7 +396,8 @@ class NextSentenceHead:
             rows = fitting[chosen]
             batch = {name: [encoded[name][row] for row in rows] for name in encoded}
             padded = tokenizer.pad(batch, return_tensors="pt", verbose=False).to(self.transformer.device)
-            state = self.transformer.model.base_model(**padded).last_hidden_state[:, 0].float()
+            with model_errors(self.transformer.model):
+                state = self.transformer.model.base_model(**padded).last_hidden_state[:, 0].float()
             pooled = torch.tanh(state @ self.weights[f"{POOLER}.weight"].T + self.weights[f"{POOLER}.bias"])
             logits = pooled @ self.weights[f"{RELATION}.weight"].T + self.weights[f"{RELATION}.bias"]
             logs[rows] = logits.log_softmax(dim=-1)[:, IS_NEXT].double().cpu().numpy()

@@ -19,7 +19,7 @@ import torch
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
-from evenhand.models.device import resolve_precision, torch_device
+from evenhand.models.device import model_errors, resolve_precision, torch_device
 from evenhand.models.encoders.transformer import Transformer, load_model
 from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
@@ -275,16 +275,12 @@ class DeviceModel:
         """Return the softmax in float32, one row per row of ids; rows have the same length and need no mask."""
         more = {} if types is None else {"token_type_ids": types}
         try:
-            logits = self.model(input_ids=ids, **more).logits
+            with model_errors(self.model):
+                logits = self.model(input_ids=ids, **more).logits
         except torch.cuda.OutOfMemoryError as error:
             raise EvenhandError(
                 f"{self.device} has too little memory for {ids.numel():,} tokens at once",
                 hint=f"use a smaller batch={max(1, self.tokens // 4)}, or device='cpu'",
-            ) from error
-        except (ValueError, TypeError) as error:
-            raise FormatError(
-                f"{type(self.model).__name__} does not accept the output of its tokenizer ({error})",
-                hint="use the model's own tokenizer",
             ) from error
         if logits.shape != (len(ids), len(LABELS)):
             raise FormatError(
