@@ -17,7 +17,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # Lower these numbers when the package shrinks. Raising one needs a decision record.
-MAX_MODULES = 340
+MAX_MODULES = 350
 MAX_IN_FOLDER = 15
 MAX_LINES = 600
 MAX_CODE_LINES = 62_000

@@ -55,7 +55,8 @@ def test_holm_by_hand(encoders_page: ModuleType) -> None:
 
 
 def test_results_are_merged_by_what_they_were_trained_on(encoders_page: ModuleType, tmp_path: Path) -> None:
-    new = {"about": {}, "runs": [{**run("none", 0, 0.5), "data": "all"}]}
+    about = {"body": {"name": "all-minilm-l6-v2"}}
+    new = {"about": about, "runs": [{**run("none", 0, 0.5), "data": "all"}]}
     (tmp_path / "nli.json").write_text(json.dumps(new))
     kept = encoders_page.merged(results(), encoders_page.arguments(["--bert", str(tmp_path / "nli.json")]))
     assert set(kept["bert"]) == {"snli", "all"}

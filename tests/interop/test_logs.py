@@ -26,7 +26,8 @@ from evenhand.interop.logs.bias_sets import bbq_item_of
 from evenhand.interop.logs.inspect import read_inspect
 from evenhand.interop.logs.lm_eval import read_lm_eval
 from evenhand.interop.logs.run import Fields
-from evenhand.measures.likelihood.bbq import choose, read_bbq
+from evenhand.measures.likelihood.bbq import choose
+from evenhand.measures.likelihood.bbq_items import read_bbq
 from evenhand.measures.likelihood.stereoset import choice_measurements, read_stereoset
 
 LOGS = Path(__file__).parent / "logs"

@@ -20,6 +20,7 @@ import numpy as np
 from evenhand.arrays import Rows
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError, shown
 from evenhand.models.model_files import read_json
+from evenhand.tokenizer_files import HINT, MANY_ADDED, check_tokenizer
 
 if TYPE_CHECKING:
     from transformers import BatchEncoding, PreTrainedTokenizerBase
@@ -28,8 +29,6 @@ Ids = list[int]
 Tokenize = Callable[[Sequence[str]], list[Ids]]
 END_OF_TEXT = "<|endoftext|>"  # separates texts in GPT-2 and in many models after it
 TEXT_READING = "by the rule of the tokenizer"  # what stands before a text, for the keys of cells: 0.4 had another
-MOST_GROWTH = 1000  # characters that one character may become; Unicode's own normal forms make 18 of one
-HINT = "use the tokenizer that was saved with the model"
 WORD_OR_MARK = re.compile(r"\w+(?:[-'’]\w+)*|[^\w\s]")
 
 
@@ -229,30 +228,14 @@ def is_panic(error: BaseException) -> bool:
 
 
 def check_files(folder: Path) -> None:
-    """Raise `FormatError` for a tokenizer.json whose replacements would make a short text fill the memory."""
+    """Raise `FormatError` for a tokenizer whose files would exhaust time or memory."""
     path = folder / "tokenizer.json"
-    content = read_json(path) if path.is_file() else {}
-    for part in ("normalizer", "pre_tokenizer", "decoder"):
-        if _growth(content.get(part)) > MOST_GROWTH:
-            raise FormatError(
-                f"{path}: the replacements of its {part} make more than {MOST_GROWTH:,} characters of one", hint=HINT
-            )
-
-
-def _growth(part: object) -> int:
-    """Return how many characters a character can become in a step of a tokenizer and the steps inside it."""
-    growth, left = 1, [part]
-    while left and growth <= MOST_GROWTH:
-        value = left.pop()
-        if isinstance(value, dict):
-            added = value.get("content", value.get("prepend"))
-            growth *= (
-                max(1, len(added)) if value.get("type") in ("Replace", "Prepend") and isinstance(added, str) else 1
-            )
-            left += value.values()
-        elif isinstance(value, list):
-            left += value
-    return growth
+    if path.is_file():
+        check_tokenizer(path, read_json(path))
+    settings = folder / "tokenizer_config.json"
+    added = read_json(settings).get("added_tokens_decoder") if settings.is_file() else None
+    if isinstance(added, dict | list) and len(added) > MANY_ADDED:
+        raise FormatError(f"{settings}: adds {len(added):,} tokens, at most {MANY_ADDED:,} are supported", hint=HINT)
 
 
 def settle(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:

@@ -32,7 +32,16 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;!?-
 
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of two layers whose vocabulary spells every plain text, letter by letter."""
+    return write_tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+def write_tiny(path: Path, kind: Any = None) -> Path:
+    """Write a Llama of two layers whose vocabulary spells every plain text, letter by letter.
+
+    Args:
+        path: the file.
+        kind: how the matrices are stored; single precision by default.
+    """
     import torch
     import transformers
 
@@ -43,7 +52,6 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_key_value_heads=2, max_position_embeddings=512, bos_token_id=0, eos_token_id=1, tie_word_embeddings=True,
         rms_norm_eps=1e-5, initializer_range=0.1,
     )  # fmt: skip
-    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     writer = package.GGUFWriter(path, "llama")
     writer.add_block_count(2)
     writer.add_context_length(512)
@@ -63,7 +71,11 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer.add_eos_token_id(1)
     writer.add_chat_template(TEMPLATE)
     for name, (_, shape, content) in arrays_of(transformers.LlamaForCausalLM(config).eval()).items():
-        writer.add_tensor(name, np.frombuffer(content, dtype="<f4").reshape(shape))
+        array = np.frombuffer(content, dtype="<f4").reshape(shape)
+        if kind is not None and array.ndim == 2:
+            writer.add_tensor(name, package.quantize(array, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -158,6 +170,23 @@ def in_single_precision(file: Path, out: Path) -> Path:
     writer.write_tensors_to_file()
     writer.close()
     return out
+
+
+def test_only_what_llama_rounds_in_quantised_layers_differs_from_the_file(tmp_path: Path) -> None:
+    """The same weights: rounded to 4 bits they differ, because llama.cpp rounds what such a layer reads to 8 bits."""
+    packed = write_tiny(tmp_path / "packed.gguf", package.GGMLQuantizationType.Q4_1)
+    plain = in_single_precision(packed, tmp_path / "plain.gguf")
+    texts = ["she said no.", "He ran, she sat."]
+    found = []
+    for file in (packed, plain):
+        with served(file) as place:
+            remote, local = (
+                eh.open(where).view("likelihood").token_log_probabilities(texts) for where in (place, file)
+            )
+        pairs = zip(remote, local, strict=True)
+        found.append(max(float(np.abs(a.log_probabilities - b.log_probabilities).max()) for a, b in pairs))
+    assert found[0] > 1e-3
+    assert found[1] < 1e-4
 
 
 TEXTS = ["She said that the nurse was kind.", "Women are bad at maths."]

@@ -139,12 +139,12 @@ def test_texts_that_have_ended_leave_the_batch(causal, monkeypatch) -> None:
 
     monkeypatch.setattr(causal.model, "forward", forward)
     assert causal.generate(40, 30, seed=5, batch=40) == whole
-    assert sizes[0] == 40
+    assert sizes[:2] == [1, 40]  # the prompt is the same
     assert sizes[-1] < 20
     monkeypatch.setattr("evenhand.models.lm.causal.MOST_LEFT", 0.0)
     sizes.clear()
     assert causal.generate(40, 30, seed=5, batch=40) == whole
-    assert set(sizes) == {40}
+    assert set(sizes[1:]) == {40}
 
 
 def test_long_texts_are_sampled_in_smaller_batches(causal, monkeypatch) -> None:
@@ -268,3 +268,20 @@ def test_the_model_of_the_catalog() -> None:
     assert model.describe()["parameters"] == 134_515_008
     (written,) = model.generate(1, 12, seed=0, start="The nurse said that")
     assert len(written.split()) >= 4
+
+
+def test_equal_prompts_are_read_once(causal, monkeypatch) -> None:
+    sizes, plain = [], causal.model.forward
+
+    def forward(*args, **inputs):
+        sizes.append(tuple(inputs["input_ids"].shape))
+        return plain(*args, **inputs)
+
+    monkeypatch.setattr(causal.model, "forward", forward)
+    prompts = ["she saw", "he saw", "the nurse"]
+    found = causal.continuations(prompts, samples=5, tokens=6, seed=2)
+    assert sizes[:2] == [(3, 3), (15, 1)]  # two words behind the first token
+    sizes.clear()
+    monkeypatch.setattr("evenhand.models.lm.causal.reads_trees", lambda model, longest: False)
+    assert causal.continuations(prompts, samples=5, tokens=6, seed=2) == found
+    assert sizes[0] == (15, 3)

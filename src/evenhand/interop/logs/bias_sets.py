@@ -13,7 +13,8 @@ from evenhand.arrays import Vector64
 from evenhand.errors import FormatError
 from evenhand.interop.logs.run import Fields, LoggedTask
 from evenhand.measures import Measurement
-from evenhand.measures.likelihood.bbq import CONDITIONS, BBQItem, bbq_measurements
+from evenhand.measures.likelihood.bbq import CONDITIONS, bbq_measurements
+from evenhand.measures.likelihood.bbq_items import BBQItem
 from evenhand.measures.likelihood.stereoset import LABELS, StereoExample, StereoSentence, choice_measurements
 from evenhand.measures.likelihood.stereotype_pairs import PairScores, PairSet, StereotypePair, pair_measurements
 from evenhand.measures.likelihood.winogender import (

@@ -25,7 +25,7 @@ from evenhand.interop.logs import bias_sets
 from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
-from evenhand.measures.likelihood.bbq import BBQItem
+from evenhand.measures.likelihood.bbq_items import BBQItem
 from evenhand.stats.multiplicity import NORMAL_95
 
 TOOL = "lm-eval"

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
+from evenhand.models.lm.text_windows import TextWindow, predictors, windows_of
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
@@ -63,20 +64,6 @@ class Perplexity:
     def to_dict(self) -> dict[str, float]:
         """Return plain data for JSON."""
         return asdict(self)
-
-
-class TextWindow(NamedTuple):
-    """A stretch of a text and what stands before it; tokens at `places` are scored: `place + start` in the text."""
-
-    text: int
-    ids: Rows
-    start: int
-    places: Rows
-
-    @property
-    def read(self) -> Rows:
-        """The tokens that the model must read: those before the last one that is scored."""
-        return self.ids[: self.places[-1]]
 
 
 class CausalLM:
@@ -410,7 +397,7 @@ class CausalLM:
 
         # The matrix of logits stays small as well: a position counts as many tokens.
         each = max(1, limit // positions_at_once(self.model, self.device))
-        sizes = [max(len(tree.ids), each * len(_predictors(tree, windows))) for tree in trees]
+        sizes = [max(len(tree.ids), each * len(predictors(tree, windows))) for tree in trees]
         with torch.inference_mode():
             run_in_batches(sizes, compute, tokens=limit, most=most, unit="groups of texts")
         check_scores(np.array([part[rows].sum() for part, rows in zip(logs, asked, strict=True)]), self.name)
@@ -419,7 +406,7 @@ class CausalLM:
     def _windows(self, text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
         """Return the windows in which a text is scored; its first token has one of its own if nothing stands before."""
         before = np.array(self.reading.before, dtype=np.int64)
-        windows = _windows(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
+        windows = windows_of(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
         if not len(before) and 0 in asked:
             first = np.array([*self._first_ids(""), ids[0]], dtype=np.int64)
             windows.insert(0, TextWindow(text, first, -1, np.array([1])))
@@ -444,7 +431,7 @@ class CausalLM:
     def _score_trees(self, trees: list[TokenTree], windows: list[TextWindow]) -> Iterator[tuple[int, Vector64]]:
         """Yield each window of the trees by its number, with the log-probabilities of its tokens."""
         torch = require("torch", extra="models")
-        chosen = [_predictors(tree, windows) for tree in trees]
+        chosen = [predictors(tree, windows) for tree in trees]
         logs = self._logits(trees, chosen).log_softmax(dim=-1)
         above = 0
         for tree, places in zip(trees, chosen, strict=True):
@@ -490,7 +477,11 @@ class CausalLM:
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current, past = torch.tensor(first, device=self.device), None
+        # Equal prompts are read once, where it is known that a row of the cache can be repeated.
+        once = not self.transformer.reserved and reads_trees(self.model, len(first[0]))
+        every = [tuple(ids) for ids in first]
+        prompts = list(dict.fromkeys(every)) if once else every
+        current, past = torch.tensor(prompts, device=self.device), None
         texts: list[list[int]] = [[] for _ in first]
         rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
         done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
@@ -498,8 +489,12 @@ class CausalLM:
             for number in draws:
                 with model_errors(self.model):
                     out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
-                past = out.past_key_values
-                cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
+                logits, past = out.logits[:, -1], out.past_key_values
+                if len(logits) < len(rows):
+                    copied = torch.tensor([prompts.index(ids) for ids in every], device=self.device)
+                    logits = logits[copied]
+                    past.batch_select_indices(copied)
+                cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
                 current = torch.searchsorted(cumulative, (number[rows] * cumulative[:, -1])[:, None], right=True)
                 current = current.clamp_(max=cumulative.shape[-1] - 1)
@@ -517,25 +512,6 @@ class CausalLM:
     def _can_drop(self, past: object) -> bool:
         """Return whether texts can be taken out of a cache; other passes of the model may have caches of their own."""
         return not self.transformer.reserved and hasattr(past, "batch_select_indices")
-
-
-def _predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
-    """Return the places of the tokens of a tree from which tokens are predicted, in their order."""
-    return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
-
-
-def _windows(text: int, ids: Rows, width: int, step: int, asked: Rows, *, before: int) -> list[TextWindow]:
-    """Split a text behind some tokens into overlapping windows; each token that is asked for is scored in one."""
-    windows, scored = [], max(1, before)
-    for low in range(0, len(ids), step):
-        part = ids[low : low + width]
-        if low + len(part) <= scored:
-            break
-        places = asked[(asked + before >= scored) & (asked + before < low + len(part))] + before - low
-        if len(places):
-            windows.append(TextWindow(text, part, low - before, places))
-        scored = low + len(part)
-    return windows
 
 
 _kept: ContextVar[tuple[Path, str] | None] = ContextVar("kept", default=None)
