@@ -73,6 +73,9 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
     rates = [{"word": g, "value": v, "interval": [v - 0.1, v + 0.1], "n": 50} for g, v in (("f", 0.3), ("m", 0.5))]
     for score in ("demographic-parity-difference", "accuracy-difference"):
         yield asked("group-metrics", "sex", score=score, items=tuple(rates))
+    verdicts = {g: {"mean": m, "interval": [m - 0.05, m + 0.05], "prompts": 20} for g, m in (("f", 0.3), ("m", 0.2))}
+    judges = {j: {"label": "toxic", "by_group": verdicts, "own_gap": {"gap": {"value": 0.01}}} for j in ("a", "b")}
+    yield asked("judged-generations", "person-prompts", score="expected-maximum", details={"judges": judges})
     yield asked("similarity", "men")
 
 
@@ -134,7 +137,9 @@ def test_stages_share_their_axes(drawn: dict[str, charts.Figure]) -> None:
     for figure in drawn.values():
         assert "resolve" not in figure.spec
         if "facet" in figure.spec:
-            assert figure.spec["facet"]["sort"][0].startswith((ORIGINAL, "linear", "weat-6", "selection rate"))
+            assert figure.spec["facet"]["sort"][0].startswith(
+                (ORIGINAL, "linear", "weat-6", "selection rate", "a: P(toxic)")
+            )
 
 
 def test_a_chart_is_left_out_where_its_cells_are_missing(audit: Audit) -> None:

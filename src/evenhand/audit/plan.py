@@ -11,7 +11,7 @@ from typing import Any
 
 from evenhand import measures, mitigations, words
 from evenhand.audit.schema import option_problem, type_problem
-from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
+from evenhand.audit.workload import check_sizes, judged, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.mitigations.method import check_methods
@@ -103,6 +103,8 @@ class Plan:
         samples: int | None = None,
         tokens: int | None = None,
         budget: float | None = None,
+        judge: str | None = None,
+        judge_label: str | None = None,
         most_tokens: int | None = None,
     ) -> Plan:
         """Build the plan that asks every fitting measure the questions of the concept.
@@ -124,6 +126,8 @@ class Plan:
             samples: texts that a language model writes, for measures of text; 200 by default.
             tokens: the largest number of tokens in each of them; 100 by default.
             budget: seconds after which no cell begins.
+            judge: who rates what models write: addresses with commas, see `judged_generations`.
+            judge_label: the label that is rated, for each judge, with commas.
             most_tokens: tokens that servers may read and write; a cell that would take more does not begin.
         """
         check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget, most_tokens=most_tokens)
@@ -145,6 +149,7 @@ class Plan:
             if (info := measures.info(name)).view in views
             and not info.on_request
             and any(is_answered(info, subject) for subject in subjects)
+            and (not info.asked_if or judge is not None)
         ]
         for name in chosen:
             require_view(measures.info(name), subjects)
@@ -155,6 +160,7 @@ class Plan:
         )
         questions = limited(questions, limit) if limit else questions
         questions = with_texts(questions, subjects, samples, tokens)
+        questions = judged(questions, judge, judge_label)
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",

@@ -118,6 +118,20 @@ def with_texts(
     )
 
 
+def judged(questions: Sequence[Question], judge: str | None, label: str | None) -> tuple[Question, ...]:
+    """Say in the questions that a judge answers who it is."""
+    given = {name: value for name, value in (("judge", judge), ("judge_label", label)) if value is not None}
+    if given and not any(question.info.asked_if == "judge" for question in questions):
+        raise UsageError(
+            "`judge=` rates what a language model writes, and nothing is written in this audit",
+            hint="leave it out, or add the measure judged-generations (`measures=`)",
+        )
+    return tuple(
+        replace(question, options={**question.options, **given}) if question.info.asked_if == "judge" else question
+        for question in questions
+    )
+
+
 @dataclass
 class Foreseen:
     """What servers will be asked, by the label of a question, and what could not be counted."""

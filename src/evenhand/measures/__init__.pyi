@@ -69,3 +69,4 @@ from evenhand.measures.sentences.seat import seat as seat
 from evenhand.measures.sentences.sentence_interaction import sentence_interaction as sentence_interaction
 from evenhand.measures.text.corpus_bias import corpus_bias as corpus_bias
 from evenhand.measures.text.counterfactual_text import counterfactual_text as counterfactual_text
+from evenhand.measures.text.judged_generations import judged_generations as judged_generations

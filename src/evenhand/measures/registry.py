@@ -77,6 +77,8 @@ class Info:
         on_request: whether an audit asks it only if it is named, because it takes many passes.
         requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
             options; an audit says so before it starts.
+        asked_if: the option without which an audit does not ask it unless it is named, such as `judge`.
+        criteria: for scores that ask different questions, the question of each; p-values are corrected over questions.
     """
 
     id: str
@@ -119,6 +121,8 @@ class Info:
     effect_size: bool = False
     on_request: bool = False
     requests: Callable[..., int] | None = None
+    asked_if: str = ""
+    criteria: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def groups(self) -> str:

@@ -17,6 +17,7 @@ from evenhand.mitigations.maps.site_change import SiteChange as SiteChange
 from evenhand.mitigations.method import Mitigation as Mitigation
 from evenhand.mitigations.method import Target as Target
 from evenhand.mitigations.method import apply_methods as apply_methods
+from evenhand.mitigations.outcomes.equalised_odds import EqualisedOdds as EqualisedOdds
 from evenhand.mitigations.projection.double_hard import DoubleHardDebias as DoubleHardDebias
 from evenhand.mitigations.projection.gbdd import GBDD as GBDD
 from evenhand.mitigations.projection.hard import HardDebias as HardDebias

@@ -95,6 +95,19 @@ class PlanOptions:
         ),
     ] = None
 
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            help="Who rates what a model writes: hf:FOLDER, lexicon:FILE or unpleasant-words; may be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    judge_label: Annotated[
+        list[str] | None,
+        typer.Option("--judge-label", help="The label that the judge rates, such as toxic.", show_default="its last"),
+    ] = None
+
     def plan(self, subjects: list[Subject], *, seed: int) -> Plan:
         """Return the plan that these options describe."""
         from evenhand.audit import Plan
@@ -106,6 +119,8 @@ class PlanOptions:
             only=self.measure or (), queries=self.query or (), concept=self.concept, seed=seed,
             full_probes=self.full_probes, limit=self.limit, samples=self.samples, tokens=self.tokens, budget=seconds,
             most_tokens=most_tokens,
+            judge=",".join(self.judge) if self.judge else None,
+            judge_label=",".join(self.judge_label) if self.judge_label else None,
         )  # fmt: skip
 
 
