@@ -2,9 +2,19 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+COMMA := ,
+PIP := $(BIN)/python -m pip install --quiet
+# The files of requirements/$(1).txt, each compared with its SHA-256, then the package itself with extras $(2). Another build of
+# torch needs packages that the file does not have; then constraints.txt gives the versions, unless REQUIRE_HASHES is set.
+define install
+	$(PIP) --require-hashes --requirement requirements/$(1).txt \
+	  && $(PIP) --no-build-isolation --no-deps --editable . \
+	  || { test -z "$(REQUIRE_HASHES)" \
+	  && echo "The locked files do not fit this machine: installing the versions of constraints.txt, without hashes." \
+	  && $(PIP) --constraint constraints.txt --editable "$(2)"; }
+endef
 
-.PHONY: run test lint types layers docs unit slow faults fuzz bench floors release clean
+.PHONY: run test lint types layers docs unit slow faults fuzz bench floors release lock clean
 
 run: $(VENV)/.core
 	$(BIN)/evenhand audit --out runs/latest
@@ -47,8 +57,9 @@ fuzz:
 	$(VENV)-fuzz/bin/python -m pip install --quiet --constraint constraints.txt --editable ".[dev,elmo,web]" atheris
 	OMP_NUM_THREADS=1 nice -n 19 $(VENV)-fuzz/bin/python tests/fuzz/campaign.py $(TIME) $(TARGET)
 
-# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 20
-# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses; see --help.
+# Ours and other tools in turn, each tool in an environment of its own, which is installed once into .bench: about 40
+# minutes on two quiet cores. Results: benchmarks/RESULTS.md. BENCH="load-first hard --repeats 3" chooses, BENCH=--quick
+# takes one of each area, in about five minutes; see --help.
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/bench.py $(BENCH)
 
@@ -60,13 +71,17 @@ floors:
 release:
 	PYTHON=$(PYTHON) .ci/release
 
-$(VENV)/.core: pyproject.toml constraints.txt
+# Every package with the SHA-256 of its files, in requirements/; after a change of pyproject.toml or constraints.txt.
+lock:
+	$(PYTHON) scripts/lock.py
+
+$(VENV)/.core: pyproject.toml constraints.txt requirements/core.txt
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) --editable .
+	$(call install,core,.)
 	touch $@
 
-$(VENV)/.dev: $(VENV)/.core
-	$(PIP) --editable ".[dev,docs,models,gensim,ray,japanese,web,endpoint]"
+$(VENV)/.dev: $(VENV)/.core requirements/dev.txt
+	$(call install,dev,.[dev$(COMMA)docs$(COMMA)models$(COMMA)gensim$(COMMA)ray$(COMMA)japanese$(COMMA)web$(COMMA)endpoint])
 	touch $@
 
 clean:

@@ -1,6 +1,6 @@
 """Time every operation of benchmarks/operations, ours and theirs in turn, and write the results.
 
-    python benchmarks/bench.py [OPERATION ...] [--list] [--repeats 5] [--quick] [--resume] [--no-growth]
+    python benchmarks/bench.py [OPERATION ...] [--list] [--repeats 5] [--quick | --tiny] [--resume] [--no-growth]
                                [--work FOLDER] [--environments FOLDER] [--out FILE] [--page FILE]
 
 Each run is a process of its own, in the environment of the tool that is timed (environments.py installs them once, from
@@ -10,8 +10,9 @@ runs. Results that must be equal are compared. The table of growth times ours at
 floor is what this machine needs for the least possible work, from rates measured at the start of the run.
 
 Operations that need data of others look in EVENHAND_DATA, and are skipped with a line otherwise. The JSON file and the
-page are written after every operation; `--resume` keeps the operations that are finished. `--quick` takes tiny sizes
-and one repeat, to try the benchmark; it writes into the work folder.
+page are written after every operation; `--resume` keeps the operations that are finished. `--quick` times one operation
+of each area beside its peer, twice and without growth, in about five minutes on two quiet cores. `--tiny` takes tiny
+sizes and one repeat, to try the benchmark. Both write into the work folder.
 """
 
 import argparse
@@ -41,6 +42,12 @@ from run_operation import load  # noqa: E402
 
 FACTORS = (1, 2, 4, 8)
 GROWTH_TIMES = 3
+# One of each module, with a peer where the module has one.
+QUICK_SET = (
+    "analogies", "weat-p", "corpus-window", "hard", "leace", "gipe", "inlp", "causal-likelihood", "probe-decomposable",
+    "report", "help", "probe-transformer", "load-first",
+)  # fmt: skip
+QUICK_REPEATS = 2
 MAX_SECONDS = 1200
 Row = dict[str, Any]
 
@@ -181,7 +188,7 @@ def time_group(
 ) -> Iterator[tuple[str, Row]]:
     """Run ours and theirs in turn and yield the rows."""
     first = next(iter(group.values()))
-    sizes = {**base, **({} if given.quick else first.sizes)}
+    sizes = {**base, **({} if given.tiny else first.sizes)}
     folder = inputs.at(sizes)
     theirs_python = python_of(first.peer, given.environments) if first.theirs else None
     ours: dict[str, list[Row]] = {id: [] for id in group}
@@ -201,7 +208,7 @@ def time_group(
 
 def measure(file: Path, module: Any, wanted: Mapping[str, Operation], given: argparse.Namespace, results: Row) -> None:
     """Time the operations of a module, and write after each group."""
-    base = module.QUICK if given.quick else module.SIZES
+    base = module.TINY if given.tiny else {**module.SIZES, **(getattr(module, "QUICK", {}) if given.quick else {})}
     with tempfile.TemporaryDirectory(dir=given.work, prefix="inputs-") as folder:
         inputs = Inputs(module, Path(folder))
         for group in groups(wanted):
@@ -212,9 +219,9 @@ def measure(file: Path, module: Any, wanted: Mapping[str, Operation], given: arg
                     results["rows"][id] = row
                 for id, operation in group.items():
                     if operation.growth and not given.no_growth:
-                        start = module.QUICK if given.quick else module.GROWTH
+                        start = module.TINY if given.tiny else module.GROWTH
                         results["rows"][id]["growth"] = growth(
-                            file, id, operation, inputs, start, 1 if given.quick else GROWTH_TIMES
+                            file, id, operation, inputs, start, 1 if given.tiny else GROWTH_TIMES
                         )
             except DataMissingError as missing:
                 print(f"  skipped: {missing}", file=sys.stderr, flush=True)
@@ -245,8 +252,10 @@ def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("operations", nargs="*", help="ids; all by default (--list shows them)")
     parser.add_argument("--list", action="store_true", help="show the operations and stop")
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--quick", action="store_true", help="tiny sizes, one repeat")
+    parser.add_argument("--repeats", type=int)
+    few = parser.add_mutually_exclusive_group()
+    few.add_argument("--quick", action="store_true", help="one operation of each area, twice, without growth")
+    few.add_argument("--tiny", action="store_true", help="tiny sizes, one repeat")
     parser.add_argument("--resume", action="store_true", help="keep the operations that are finished")
     parser.add_argument("--no-growth", action="store_true")
     parser.add_argument("--work", type=Path, default=HERE.parent / ".bench", help="where inputs are made")
@@ -258,10 +267,13 @@ def options() -> argparse.Namespace:
     given.environments = Path(
         given.environments or os.environ.get("EVENHAND_BENCH_ENVIRONMENTS") or given.work / "environments"
     ).resolve()
+    given.repeats = given.repeats or (1 if given.tiny else QUICK_REPEATS if given.quick else 5)
     if given.quick:
-        given.repeats = 1
-    given.out = given.out or (given.work / "quick.json" if given.quick else HERE / "results" / "bench.json")
-    given.page = given.page or (given.work / "QUICK.md" if given.quick else HERE / "RESULTS.md")
+        given.no_growth = True
+        given.operations = given.operations or list(QUICK_SET)
+    part = "tiny" if given.tiny else "quick" if given.quick else ""
+    given.out = given.out or (given.work / f"{part}.json" if part else HERE / "results" / "bench.json")
+    given.page = given.page or (given.work / f"{part.upper()}.md" if part else HERE / "RESULTS.md")
     return given
 
 
@@ -283,7 +295,7 @@ def main() -> None:
     print("measuring what the machine can do", file=sys.stderr, flush=True)
     results = {
         "machine": machine.about(),
-        "rates": machine.rates(quick=given.quick),
+        "rates": machine.rates(quick=given.quick or given.tiny),
         "versions": {**results.get("versions", {}), OURS: versions_of(Path(sys.executable))},
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "rows": {id: kept[id] for id in known if id in kept},

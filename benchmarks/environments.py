@@ -13,6 +13,7 @@ REQUIREMENTS: dict[str, tuple[tuple[str, ...], ...]] = {
     "wefe": (("wefe==1.0.1",),),
     "gensim": (("gensim==4.4.0",),),
     "genbit": (("--no-deps", "genbit==2.2.0"), ("numpy", "scipy", "nltk", "stopwordsiso")),
+    "lm-eval": (("lm-eval[api]==0.4.11",),),
     "concept-erasure": (("torch==2.13.0",), ("numpy", "concept-erasure==0.2.4")),
 }
 REPORTED = ("numpy", "scipy", "scikit-learn", "polars", "torch", "transformers", "gensim", "wefe", "genbit")

@@ -58,6 +58,7 @@ GROUPS = {
     "training": "Training",
     "text": "Text",
     "decoding": "Decoding",
+    "outcomes": "Decisions",
 }
 
 

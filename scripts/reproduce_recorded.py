@@ -4,7 +4,8 @@
 
 Reads reproductions/*.json and writes src/evenhand/reproduce/data/recorded.json: for every table of the papers that
 needs training or a fetched text, our numbers by row and column (mean, standard deviation and number of models, or value
-and interval), where they come from, and the command that makes them again. tests/docs/test_recorded.py
+and interval), where they come from, and the command that makes them again. Also fills the list of all tables in
+reproductions/README.md and table 17 in dev2019.md. tests/docs/test_recorded.py
 fails if the two do not agree.
 """
 
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.measures.inference.scores import error, gender_gap
-from evenhand.reproduce import published
+from evenhand.reproduce import beside, published
 from evenhand.reproduce.comparison import Estimate, Key, estimates
+from evenhand.reproduce.markdown import counts
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "reproductions"
@@ -451,6 +453,49 @@ def recorded() -> dict[str, Any]:
     return {"schema": 1, "items": {id: results[id] for id in published.items() if id in results}}
 
 
+def listed() -> str:
+    """Every table and figure with its place, for reproductions/README.md."""
+    lines = ["| id | shows | ours | agree | holds | where |", "|---|---|---|---|---|---|"]
+    for id, one in published.items().items():
+        if not one.extra:
+            found = beside(id)
+            file, _, anchor = one.place.partition("#")
+            where = f"[{file}](#{anchor})" if file == "README.md" else f"[{file}]({one.place})"
+            lines.append(f"| {id} | {one.shows} | {one.how} | {counts(found)} | {found.verdict} | {where} |")
+    return "\n".join(lines)
+
+
+def best() -> str:
+    """Table 17 with our kinds of models, for reproductions/dev2019.md."""
+    columns = ("NN", "FN", "T:0.5", "T:0.7", "dev", "test")
+    lines = [f"| embedding | model | {' | '.join(columns)} | change of NN | models |", "|---|---|" + "--:|" * 8]
+    item = published.item("dev2019/table-17")
+    for kind in ("GloVe", "ELMo", "BERT"):
+        printed = item.published()
+        numbers = [f"{printed[kind, column]:.{2 if column in ('dev', 'test') else 3}f}" for column in columns]
+        change = printed[f"{kind} - {kind} original", "NN"]
+        lines.append(f"| {kind} | published | {' | '.join(numbers)} | {change:+.3f} | 1 |")
+        for one in beside("dev2019/table-17").series:
+            if (kind, "NN") in one.values:
+                ours = [one.values[kind, column] for column in columns]
+                cells = [f"{v.value:.{2 if c in ('dev', 'test') else 3}f}" for c, v in zip(columns, ours, strict=True)]
+                moved = one.values[f"{kind} - {kind} original", "NN"]
+                low, high = moved.interval or (moved.value, moved.value)
+                shown = f"{moved.value:+.3f} [{low:+.3f}, {high:+.3f}]"
+                lines.append(f"| {kind} | {one.name} | {' | '.join(cells)} | {shown} | {ours[0].n} |")
+    return "\n".join(lines)
+
+
+PAGE_TABLES = {("README.md", "list"): listed, ("dev2019.md", "best"): best}
+
+
+def filled(page: str, name: str, table: str) -> str:
+    """A page with one table written anew."""
+    marks = f"<!-- papers {name} -->", "<!-- end papers -->"
+    before, _, rest = page.partition(marks[0])
+    return f"{before}{marks[0]}\n{table}\n{marks[1]}{rest.partition(marks[1])[2]}"
+
+
 def written(content: dict[str, Any]) -> str:
     """The file: one line for each series."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace('{"name"', '\n{"name"') + "\n"
@@ -458,3 +503,6 @@ def written(content: dict[str, Any]) -> str:
 
 if __name__ == "__main__":
     TARGET.write_text(written(recorded()), encoding="utf-8")
+    for (file, name), make in PAGE_TABLES.items():
+        page = PAGES / file
+        page.write_text(filled(page.read_text(encoding="utf-8"), name, make()), encoding="utf-8")

@@ -7,7 +7,7 @@ from operation import Call, DataMissingError, Operation, Sizes, Work
 ABOUT = "the embedded GloVe vectors and the Google analogy questions (EVENHAND_DATA)"
 SIZES = {"words": 30_000}
 GROWTH = {"words": 4_000}
-QUICK = {"words": 2_000}
+TINY = {"words": 2_000}
 ASKED, DISTINCT, DIMENSIONS = 15_276, 791, 100  # questions whose words are among the 30,000, and their words
 
 

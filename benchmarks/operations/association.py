@@ -8,7 +8,7 @@ from operation import Call, Operation, Sizes
 ABOUT = "the embedded GloVe vectors; WEAT-2 (25 + 25 words), RNSB of the groups of WEAT-6 and the words of WEAT-1"
 SIZES = {"permutations": 10_000}
 GROWTH = {"permutations": 20_000}
-QUICK = {"permutations": 1_000}
+TINY = {"permutations": 1_000}
 CLASSIFIERS = 20
 WEFE_PERMUTATIONS = 20  # each takes the same time
 

@@ -10,7 +10,7 @@ ABOUT = (
 )
 SIZES = {"tokens": 4_000_000, "distinct_words": 0}
 GROWTH = {"tokens": 250_000, "distinct_words": 5_000}
-QUICK = {"tokens": 40_000, "distinct_words": 1_000}
+TINY = {"tokens": 40_000, "distinct_words": 1_000}
 BYTES_A_TOKEN = 5.3
 WINDOW = 5
 COUNTED = {"tokens": 400_000, "distinct_words": 0}

@@ -8,7 +8,7 @@ from operation import Call, Operation, Sizes, Work
 ABOUT = "SYNTHETIC: random vectors for the words of the gender lists and made-up ones"
 SIZES = {"words": 200_000, "dimensions": 300}
 GROWTH = {"words": 20_000, "dimensions": 40}
-QUICK = {"words": 6_000, "dimensions": 20}
+TINY = {"words": 6_000, "dimensions": 20}
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:

@@ -7,7 +7,7 @@ from operation import Call, Operation, Sizes, Work
 ABOUT = "SYNTHETIC: random vectors with two classes, shifted in three coordinates"
 SIZES = {"words": 20_000, "dimensions": 300}
 GROWTH = {"words": 4_000, "dimensions": 50}
-QUICK = {"words": 2_000, "dimensions": 20}
+TINY = {"words": 2_000, "dimensions": 20}
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:

@@ -8,7 +8,7 @@ from operation import Call, Operation, Sizes, Work
 ABOUT = "the embedded GloVe vectors"
 SIZES = {"words": 20_000, "sampled": 2_000}
 GROWTH = {"words": 3_000, "sampled": 500}
-QUICK = {"words": 2_000, "sampled": 100}
+TINY = {"words": 2_000, "sampled": 100}
 NEIGHBOURS, THETA, SMALLEST, DIMENSIONS = 100, 0.03, 1e-6, 100
 
 

@@ -8,7 +8,7 @@ from operation import Call, Operation, Sizes
 ABOUT = "the embedded GloVe vectors (100 dimensions) and the gender lists"
 SIZES = {"per_class": 2_000, "words": 3_000}
 GROWTH = {"per_class": 400, "words": 500}
-QUICK = {"per_class": 200, "words": 1_500}
+TINY = {"per_class": 200, "words": 1_500}
 ROUNDS = 5  # of INLP
 TIMED = 10  # words of RAN
 

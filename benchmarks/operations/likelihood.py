@@ -8,7 +8,7 @@ from operation import Call, DataMissingError, Operation, Sizes
 ABOUT = "SYNTHETIC: random weights of true sizes; the first pairs of CrowS-Pairs (EVENHAND_DATA)"
 SIZES = {"pairs": 4}
 GROWTH = {"pairs": 1}
-QUICK = {"pairs": 1}
+TINY = {"pairs": 1}
 MASKED, CAUSAL = "6x384", "8x576"
 
 

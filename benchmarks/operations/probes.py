@@ -9,7 +9,7 @@ ABOUT = "SYNTHETIC: random weights (times do not depend on them); the embedded G
 # One object makes 984 pairs with each of ten verbs; 0 objects stand for the whole probe.
 SIZES = {"objects": 48, "verbs": 10, "looped_pairs": 10_000}
 GROWTH = {"objects": 5, "verbs": 10, "looped_pairs": 100}
-QUICK = {"objects": 1, "verbs": 1, "looped_pairs": 100}
+TINY = {"objects": 1, "verbs": 1, "looped_pairs": 100}
 WHOLE = {"objects": 0}
 ALL_PAIRS, PAIRS_A_PHRASE = 1_936_512, 984
 # Of the factorised evaluation of the whole probe, as benchmarks/probe_floor.py counts it from the shapes.

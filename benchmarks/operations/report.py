@@ -7,7 +7,7 @@ from operation import Call, Operation, Sizes
 ABOUT = "an audit of the embedded GloVe vectors with WEAT, made for the run"
 SIZES = {"queries": 8}
 GROWTH = {"queries": 1}
-QUICK = {"queries": 1}
+TINY = {"queries": 1}
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:

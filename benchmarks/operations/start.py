@@ -10,7 +10,7 @@ from operation import Call, Operation, Sizes, Work
 ABOUT = "processes without input, and the audit of the embedded GloVe vectors"
 SIZES: dict[str, int] = {}
 GROWTH: dict[str, int] = {}
-QUICK: dict[str, int] = {}
+TINY: dict[str, int] = {}
 
 
 def prepare(folder: Path, sizes: Sizes) -> None:

@@ -9,7 +9,7 @@ ABOUT = "SYNTHETIC: a BERT classifier of 768 dimensions with random weights; a p
 # One object makes 984 pairs with one verb.
 SIZES = {"objects": 1, "looped_pairs": 100, "layers": 2}
 GROWTH = {"objects": 1, "looped_pairs": 10, "layers": 1}
-QUICK = {"objects": 1, "looped_pairs": 20, "layers": 1}
+TINY = {"objects": 1, "looped_pairs": 20, "layers": 1}
 PAIRS_AN_OBJECT = 984
 COMPARED = 20
 

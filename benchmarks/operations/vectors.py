@@ -8,7 +8,8 @@ from operation import Call, Operation, Sizes, Work
 ABOUT = "SYNTHETIC numbers in GloVe's text format, five digits each"
 SIZES = {"words": 400_000, "dimensions": 100}
 GROWTH = {"words": 20_000, "dimensions": 50}
-QUICK = {"words": 4_000, "dimensions": 20}
+QUICK = {"words": 100_000}  # gensim takes a minute for all of them
+TINY = {"words": 4_000, "dimensions": 20}
 BYTES_A_NUMBER = 8.7
 ROWS = 4_000
 

@@ -19,7 +19,7 @@ from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime, Running
 from evenhand.engines.processes import Send, WorkerPool, cores
 from evenhand.errors import WorkerError
 
-ENDS_WITHIN = 2.0  # seconds; one is promised, and the machine of the tests may be busy
+ENDS_WITHIN = 2.0  # seconds on a machine that does nothing else; see `allowed`
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -52,6 +52,19 @@ def wait_for(condition: Callable[[], object], seconds: float = 120.0) -> float:
     return time.monotonic() - started
 
 
+def slowdown() -> float:
+    """Return how much longer work takes than its processor time, because other processes run too."""
+    wall, own = time.monotonic(), time.process_time()
+    while time.process_time() - own < 0.05:
+        pass
+    return (time.monotonic() - wall) / 0.05
+
+
+def allowed(before: float) -> float:
+    """Return the seconds that an end may take; three processes share what other work leaves of the processors."""
+    return ENDS_WITHIN * max(1.0, before, slowdown())
+
+
 class Run:
     """An audit in two processes, begun and in the middle of its cells."""
 
@@ -59,7 +72,10 @@ class Run:
         self.folder = folder
         command = [sys.executable, "-m", "evenhand", "audit", "--jobs", "2", "-o", str(folder)]
         command += ["--measure", "weat", "--measure", "recoverability"]  # many quick cells, then one of seconds
-        self.process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # tests under `nohup` inherit that it is ignored
+        )  # fmt: skip
         wait_for(lambda: self.process.poll() is not None or self.cells() >= 3)
         assert self.process.poll() is None, self.process.stderr and self.process.stderr.read()
         tracked = {pid for pid in children(self.process.pid) if "resource_tracker" in self.command(pid)}
@@ -93,9 +109,10 @@ def begun(tmp_path: Path) -> Iterator[Run]:
 @on_linux
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
 def test_a_signal_ends_all_processes_at_once(begun: Run, number: signal.Signals, code: int) -> None:
+    busy = slowdown()
     begun.process.send_signal(number)
     seconds, text = begun.end()
-    assert seconds < ENDS_WITHIN
+    assert seconds < allowed(busy)
     assert begun.process.returncode == code
     assert "finished cells in" in text
     assert "run the same command again" in text
@@ -105,9 +122,10 @@ def test_a_signal_ends_all_processes_at_once(begun: Run, number: signal.Signals,
 
 @on_linux
 def test_workers_end_with_a_killed_parent(begun: Run) -> None:
+    busy = slowdown()
     begun.process.kill()
     begun.process.wait()
-    assert wait_for(lambda: not any(map(is_running, begun.workers))) < ENDS_WITHIN
+    assert wait_for(lambda: not any(map(is_running, begun.workers))) < allowed(busy)
     stored = begun.cells()
     time.sleep(0.5)
     assert begun.cells() == stored
@@ -115,9 +133,10 @@ def test_workers_end_with_a_killed_parent(begun: Run) -> None:
 
 @on_linux
 def test_the_error_names_the_cells_of_a_killed_worker(begun: Run) -> None:
+    busy = slowdown()
     os.kill(min(begun.workers), signal.SIGKILL)
     seconds, text = begun.end()
-    assert seconds < ENDS_WITHIN
+    assert seconds < allowed(busy)
     assert begun.process.returncode == 1
     assert re.search(
         r"error: a worker process ended by signal 9 while it was busy with \S+, (original|linear|span)", text

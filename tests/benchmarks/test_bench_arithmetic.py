@@ -65,10 +65,24 @@ def test_results_are_compared_number_by_number() -> None:
     assert arithmetic.difference(None, 1.0) == math.inf
 
 
+def test_the_quick_set_compares_with_a_peer_in_each_area() -> None:
+    import bench
+
+    modules = [bench.load(str(path)) for path in sorted((BENCHMARKS / "operations").glob("*.py"))]
+    known = {id for module in modules for id in module.OPERATIONS}
+    assert set(bench.QUICK_SET) <= known
+    for module in modules:
+        chosen = [module.OPERATIONS[id] for id in bench.QUICK_SET if id in module.OPERATIONS]
+        compared = [each for each in module.OPERATIONS.values() if each.theirs]
+        assert len(chosen) == 1 or not compared, module.ABOUT
+        assert all(bool(each.theirs) == bool(compared) for each in chosen), module.ABOUT
+        assert set(getattr(module, "QUICK", {})) <= set(module.SIZES)
+
+
 def test_one_operation_runs_from_start_to_page_and_keeps_other_text(tmp_path: Path) -> None:
     page, out = tmp_path / "RESULTS.md", tmp_path / "bench.json"
     page.write_text("# Speed\n\nWritten by hand.\n")
-    command = [sys.executable, str(BENCHMARKS / "bench.py"), "import", "--quick", "--work", str(tmp_path / "work")]
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), "import", "--tiny", "--work", str(tmp_path / "work")]
     subprocess.run([*command, "--out", str(out), "--page", str(page)], check=True, capture_output=True)
     row = json.loads(out.read_text())["rows"]["import"]
     assert row["ratio"][0] == pytest.approx(row["theirs"]["seconds"] / row["ours"]["seconds"], rel=1e-3)

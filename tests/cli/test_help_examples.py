@@ -55,6 +55,8 @@ NLI = "nli train --train pairs.jsonl --dev pairs.jsonl --vectors my.vec --epochs
 TUNE = "nli fine-tune hf:bert --train pairs.jsonl --dev pairs.jsonl --epochs 1 --device cpu --out tuned"
 CORPUS = "--permutations 0"
 COMMANDS = {
+    ("audit", "strength=-2,-1,1,2"): f"{MODELS} audit hf:writer -m steering --sweep strength=-2,-1,1,2 --measure perplexity --device cpu -o run",
+    ("explain", "e,n,c"): f"{MODELS} explain hf:classifier --labels e,n,c --premise 'He is here.' --pair 'He is.' 'She is.'",
     ("audit", "10min"): "audit my.vec --no-methods --measure weat --budget 10min -o run",
     ("audit", "hard.misp"): "audit my.vec --method hard.misp --measure weat -o run",
     ("audit", "leace@layer:4"): f"{MODELS} audit hf:bert -m leace@layer:4 --measure seat --query weat-6 --device cpu -o run",
@@ -152,9 +154,11 @@ def test_the_example_runs(
     if needs == MODELS:
         pytest.importorskip("torch")
         pytest.importorskip("transformers")
-        for name, kind in (("bert", "BertModel"), ("classifier", "BertForSequenceClassification")):
+        sizes = {"bert": {"num_hidden_layers": 5}, "classifier": {"num_labels": 3}, "writer": {}}
+        kinds = {"bert": "BertModel", "classifier": "BertForSequenceClassification", "writer": "GPT2LMHeadModel"}
+        for name, kind in kinds.items():
             if f"hf:{name}" in arguments:
-                options = {"num_labels": 3} if name == "classifier" else {"num_hidden_layers": 5}
+                options = sizes[name]
                 (workplace / name).symlink_to(tiny_folder(kind, **options))
         if "entailment,neutral,contradiction" in arguments:
             shutil.copy(workplace / "numbers.jsonl", workplace / "pairs.jsonl")

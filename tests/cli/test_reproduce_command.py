@@ -17,7 +17,7 @@ NUMBER = {
     "row", "column", "series", "published", "value", "sd", "models", "interval", "difference", "agrees",
 }  # fmt: skip
 TABLE = {
-    "id", "paper", "shows", "source", "claim", "how", "tolerance", "note", "reason", "holds", "holds_by_series", "counts",
+    "id", "paper", "shows", "source", "place", "claim", "how", "tolerance", "note", "reason", "holds", "holds_by_series", "counts",
     "numbers", "without_ours", "missing", "series",
 }  # fmt: skip
 

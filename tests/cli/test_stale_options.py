@@ -32,6 +32,7 @@ VEC = ("audit", "{vec}", "--no-methods", "--measure", "weat", "--query", "weat-7
 HF = ("audit", "hf:{bert}", "--no-methods", "--measure", "seat", "--query", "weat-7")
 WRITER = ("audit", "hf:{gpt}", "--measure", "corpus-bias")
 CHAT = ("audit", "hf:{chat}", "--measure", "corpus-bias")
+JUDGED = ("audit", "hf:{gpt}", "--measure", "judged-generations")
 TABLE = ("audit", "table:{decisions}", "--group", "sex")
 SCORED = ("audit", "table:{scored}")
 SWEEP = ("debias", "{vec}", "--sweep", "-o", "{out}")
@@ -44,6 +45,10 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--site": (
             (*HF[:2], "-m", "linear", "--site", "embeddings", *HF[3:]),
             (*HF[:2], "-m", "linear", "--site", "layer:1", *HF[3:]),
+        ),
+        "--sweep": (
+            ("audit", "{vec}", "-m", "random", "--sweep", "k=1,2", *VEC[3:]),
+            ("audit", "{vec}", "-m", "random", "--sweep", "k=1,3", *VEC[3:]),
         ),
         "--measure": (VEC, (*VEC, "--measure", "mac", "--query", "weat-7")),
         "--query": (VEC, (*VEC, "--query", "weat-8")),
@@ -79,6 +84,15 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--samples": (WRITER, (*WRITER, "--samples", "7")),
         "--tokens": (WRITER, (*WRITER, "--tokens", "9")),
         "--system": (CHAT, (*CHAT, "--system", "Be fair.")),
+        "--judge": (
+            (*JUDGED, "--judge", "lexicon:{words}"),
+            (*JUDGED, "--judge", "lexicon:{other_words}"),
+        ),
+        "--judge-label": (
+            (*JUDGED, "--judge", "lexicon:{signed}"),
+            (*JUDGED, "--judge", "lexicon:{signed}", "--judge-label", "positive"),
+        ),
+        "--prompts": (CHAT, (*CHAT, "--prompts", "chat")),
         "--group": (TABLE, (*TABLE[:2], "--group", "race")),
         "--label": ((*TABLE, "--label", "y"), (*TABLE, "--label", "other")),
         "--prediction": (TABLE, (*TABLE, "--prediction", "other")),
@@ -142,7 +156,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--json": SHOWN,
         **dict.fromkeys(
             ("--method", "--set", "--save-map", "--site", "--decoder", "--hook", "--device", "--field", "--documents",
-             "--skip-bad"),
+             "--skip-bad", "--group", "--label", "--prediction", "--score", "--threshold", "--positive"),
             "not of a sweep, which alone stores results that are read again",
         ),
     },
@@ -180,7 +194,10 @@ STORES_NOTHING = {
     **dict.fromkeys(
         ("measure", "compare", "explain", "probe", "corpus bias", "corpus compare", "lm measure", "nli eval"), COMPUTED
     ),
-    **dict.fromkeys(("corpus cooccur", "corpus sgns", "lm generate", "convert"), "writes a file, and does not read it"),
+    **dict.fromkeys(
+        ("concept export", "corpus cooccur", "corpus sgns", "lm generate", "convert"),
+        "writes a file, and does not read it",
+    ),
     **dict.fromkeys(("report", "check", "show"), "reads records, whose content has a digest"),
     **dict.fromkeys(("import lm-eval", "import inspect"), COMPUTED),
     "serve": "every audit of the page has a folder of its own",
@@ -270,10 +287,11 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
             (folder / name / f"{part}.txt").write_text(f"{name} {part} she he\n" * 3)
     rows = [("f", "a", 1, 0, 1), ("m", "b", 0, 1, 0), ("f", "b", 1, 1, 1), ("m", "a", 0, 0, 1)]
     decisions = "sex,race,y,other,prediction\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
+    (folder / "signed.txt").write_text("good\t1\nbad\t-1\n")
     (folder / "decisions.csv").write_text(decisions)
     (folder / "scored.csv").write_text("group,label,p,q\nf,yes,0.6,0.4\nm,no,0.8,0.1\nf,no,0.2,0.9\n")
     return {
-        "decisions": folder / "decisions.csv", "scored": folder / "scored.csv",
+        "signed": folder / "signed.txt", "decisions": folder / "decisions.csv", "scored": folder / "scored.csv",
         "vec": few.save(folder / "few.vec"), "other": other.save(folder / "other.vec"),
         "matrix": folder / "matrix.npy",
         **{name: folder / f"{name}.txt" for name in ("words", "other_words")},
@@ -444,3 +462,13 @@ def test_the_content_of_a_tokenizer_is_in_the_key_of_a_corpus(tmp_path: Path) ->
         tokenizer.write_text(content)
         digests.append(open_subject(f"corpus:{tmp_path / 't.txt'}", tokenizer=str(tokenizer)).opening_digest)
     assert digests[0] != digests[1]
+
+
+def test_a_judge_with_other_words_under_the_same_name_is_another_judge(keys_of: Any, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    file = tmp_path / "judge.txt"
+    command = ("audit", "hf:{gpt}", "--measure", "judged-generations", "--judge", f"lexicon:{file}")
+    file.write_text("bad\n")
+    first = keys_of(command)
+    file.write_text("awful\n")
+    assert keys_of(command) != first

@@ -19,6 +19,7 @@ MODULES = (
     "pronoun_lean",
     "first_pair",
     "neutral_titles",
+    "shouting",
     "words_found",
     "csv",
     "bag_of_words",
@@ -35,10 +36,11 @@ from evenhand.models.nli.networks import ARCHITECTURES
 from evenhand.models.vectors.formats import FORMATS
 from evenhand.report.charts import CHARTS
 from evenhand.subjects import SUBJECTS
+from evenhand.subjects.judges import JUDGES
 
 names = {
     "measures": MEASURES, "mitigations": MITIGATIONS, "charts": CHARTS, "formats": FORMATS,
-    "architectures": ARCHITECTURES, "nli_models": NLI_MODELS, "subjects": SUBJECTS,
+    "architectures": ARCHITECTURES, "nli_models": NLI_MODELS, "subjects": SUBJECTS, "judges": JUDGES,
 }
 from evenhand.language import codes, language
 from evenhand.words.grammar import agree
@@ -95,7 +97,7 @@ def test_another_distribution_brings_the_same_objects(tmp_path: Path) -> None:
         for group, points in ENTRY_POINTS.items()
     ]
     (information / "entry_points.txt").write_text("\n".join(sections))
-    assert run(f"ENTRY_POINTS = {ENTRY_POINTS!r}\n{CHECK}", tmp_path).strip() == "found 8"
+    assert run(f"ENTRY_POINTS = {ENTRY_POINTS!r}\n{CHECK}", tmp_path).strip() == "found 9"
 
 
 @pytest.mark.parametrize("module", ["torch", "sklearn", "scipy.stats", "polars"])

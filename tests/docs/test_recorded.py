@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -92,3 +93,32 @@ def test_dev_has_the_numbers_of_the_pages(load_script: Callable[[str], ModuleTyp
         assert printed["projected"] == elmo[f"he-she {place}"]
         assert printed["random"] == elmo[f"random {place}"]
     assert list(rows["table-12"].values()) == list(encoders.DEV_ELMO_DIRECTIONS.values())
+
+
+def test_the_pages_have_the_list_of_all_tables_and_table_17(script: ModuleType) -> None:
+    for (file, name), make in script.PAGE_TABLES.items():
+        page = (script.PAGES / file).read_text(encoding="utf-8")
+        assert script.filled(page, name, make()) == page, "run python scripts/reproduce_recorded.py"
+    listed = [line for line in script.listed().splitlines() if line.startswith(("| dev", "| bor", "| daw", "| eth"))]
+    assert len(listed) == 35
+    assert script.best().count("| published |") == 3
+
+
+@pytest.mark.parametrize("id", items())
+def test_every_table_is_discussed_under_a_heading(id: str) -> None:
+    file, _, anchor = item(id).place.partition("#")
+    headings = re.findall(r"^#+ (.*)$", (ROOT / "reproductions" / file).read_text(encoding="utf-8"), flags=re.M)
+    assert anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_the_pages_do_not_say_that_elmo_and_bert_are_missing() -> None:
+    page = (ROOT / "reproductions" / "dev2019.md").read_text(encoding="utf-8")
+    for table in ("11", "12", "13", "14", "15", "16", "17"):
+        assert re.search(rf"\b{table}\b", page)
+    assert "not reproduced" not in page
+    encoders = (ROOT / "reproductions" / "encoders.md").read_text(encoding="utf-8")
+    stability = json.loads((ROOT / "reproductions" / "elmo.json").read_text())["directions"]["stability"]
+    single = [
+        stability[f"layer:{n}"]["with_pairs"][p] for n in (1, 2) for p in ("man-woman", "himself-herself", "his-her")
+    ]
+    assert f"cosines of {min(single):.2f} to {max(single):.2f}".replace("0.", ".") in encoders

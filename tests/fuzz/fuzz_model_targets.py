@@ -297,7 +297,7 @@ FIRST = {"content": [{"token": "yes", "logprob": -0.2, "top_logprobs": [
     {"token": "yes", "logprob": -0.2}, {"token": "no", "logprob": -2.0}, {"token": " A", "logprob": -3.0}]}]}  # fmt: skip
 USAGE = {"prompt_tokens": 7, "completion_tokens": 2}
 ANSWERS = {
-    "models": {"data": [{"id": "m", "owned_by": "x", "max_model_len": 64, "meta": {"n_ctx": 64}}]},
+    "models": {"data": [{"id": "m", "owned_by": "x", "max_model_len": 4096, "meta": {"n_ctx": 4096}}]},
     "chat": {"choices": [{**CHOICE, "logprobs": FIRST}], "usage": USAGE},
     "completion": {"choices": [{"text": " she came."}], "usage": USAGE},
     "echo": {"choices": [{"text": "", "logprobs": LOGS}]},

@@ -272,3 +272,48 @@ def _plan(path: Path) -> object:
 
     plan = Plan.read(path)
     return json.dumps(plan.to_dict()), [question.label("") for question in plan.questions]
+
+
+# Readers of 0.5 ----------------------------------------------------------------------------------------------------
+
+
+def _shipped(name: str, most: int) -> list[bytes]:
+    """Return the beginning of a shipped file, up to a whole table."""
+    import evenhand.words.scenarios as package
+
+    text = (Path(str(package.__file__)).parent / name).read_text(encoding="utf-8")
+    cut = text.rfind("\n[[", 0, most)
+    return [text[: cut if cut > 0 else most].encode()]
+
+
+@target("scenario-toml", "s.toml", lambda: _shipped("scenarios.toml", 6000), tokens=PLAN_TOKENS)
+def _scenarios(path: Path) -> object:
+    from evenhand.words.scenarios.scenario import scenario_set
+
+    return scenario_set(path)
+
+
+@target("documents-toml", "d.toml", lambda: _shipped("documents.toml", 6000), tokens=PLAN_TOKENS)
+def _documents(path: Path) -> object:
+    from evenhand.words.scenarios.documents import document_set
+
+    return document_set(path)
+
+
+TABLE = "prediction,label,score,sex,age\n1,1,0.9,f,20\n0,1,0.2,m,30\n1,0,0.7,f,\n0,0,0.1,m,40\n"
+TABLE_LINES = "".join(
+    json.dumps({"prediction": n % 2, "label": n % 3 > 0, "score": n / 9, "sex": "fm"[n % 2]}) + "\n" for n in range(6)
+)
+
+
+def _table(path: Path) -> object:
+    import evenhand as eh
+
+    subject = eh.open(f"table:{path}")
+    return [subject.view(name) for name in subject.offers]
+
+
+target("table-csv", "t.csv", lambda: [TABLE.encode()], tokens=(b",", b"\n", b'"', b"nan", b"inf", b"\0", b"\xff"))(
+    _table
+)
+target("table-jsonl", "t.jsonl", lambda: [TABLE_LINES.encode()], tokens=JSON_TOKENS)(_table)

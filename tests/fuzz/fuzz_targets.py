@@ -405,14 +405,14 @@ def _stereoset(path: Path) -> object:
 
 @target("bbq", "Age.jsonl", seeds.bbq, beside={"additional_metadata.csv": seeds.BBQ_METADATA}, tokens=JSON_TOKENS)
 def _bbq(path: Path) -> object:
-    from evenhand.measures.likelihood.bbq import read_bbq
+    from evenhand.measures.likelihood.bbq_items import read_bbq
 
     return read_bbq(path.parent, ("Age",))
 
 
 @target("bbq-metadata", "m.csv", lambda: [seeds.BBQ_METADATA], tokens=TABLE_TOKENS)
 def _bbq_metadata(path: Path) -> object:
-    from evenhand.measures.likelihood.bbq import read_metadata
+    from evenhand.measures.likelihood.bbq_items import read_metadata
 
     return read_metadata(path)
 

@@ -26,7 +26,8 @@ from evenhand.interop.logs.bias_sets import bbq_item_of
 from evenhand.interop.logs.inspect import read_inspect
 from evenhand.interop.logs.lm_eval import read_lm_eval
 from evenhand.interop.logs.run import Fields
-from evenhand.measures.likelihood.bbq import choose, read_bbq
+from evenhand.measures.likelihood.bbq import choose
+from evenhand.measures.likelihood.bbq_items import read_bbq
 from evenhand.measures.likelihood.stereoset import choice_measurements, read_stereoset
 
 LOGS = Path(__file__).parent / "logs"
@@ -71,13 +72,11 @@ def test_values_are_those_of_lm_eval_with_intervals_and_tests() -> None:
     for ours, metric in (("accuracy-ambiguous", "accuracy_amb"), ("disambiguated", "disamb_bias_score")):
         assert audit.get(f"bbq:{ours}-sum").value == 100 * theirs("bbq")[f"{metric},none"]
     assert audit.get("bbq:ambiguous-sum").units
-    assert "does not read" in " ".join(audit.manifest["warnings"])
 
 
 def test_a_record_from_a_log_is_saved_checked_and_reported(tmp_path: Path) -> None:
     done = run("import", "lm-eval", LM_EVAL, "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
-    assert "note: tasks that evenhand does not read: toxigen" in done.stderr
     audit = eh.Audit.load(tmp_path / "run")
     assert audit.concept == "social"
     assert "lm-eval/crows_pairs_english" in (tmp_path / "run" / "report.html").read_text()
@@ -172,6 +171,26 @@ def test_parts_of_winogender_have_the_scores_that_they_allow(tmp_path: Path) -> 
     assert audit.get("winogender:accuracy-female").n == 8
     assert audit.get("winogender:accuracy-male").reason == "there is no sentence with a male pronoun"
     assert audit.get("winogender:share-correlation").value is None
+
+
+def test_decisions_are_the_coefficients_of_discrim_eval() -> None:
+    audit = read_lm_eval(results_of("discrim_eval_explicit")).audit()
+    coefficients = theirs("discrim_eval_explicit")
+    for name, metric in (("gender", "female_bias"), ("race", "black_bias")):  # of a mixed model, here of balanced data
+        gap = audit.get(f"decisions:lm-eval/discrim_eval_explicit-{name}:gap")
+        assert gap.value == pytest.approx(coefficients[f"{metric},none"], abs=1e-3)
+        assert "neither of the options" in gap.not_interpretable  # a random model gives both answers next to nothing
+    assert audit.get("decisions:lm-eval/discrim_eval_explicit-age:gap").positive == "from 60"
+
+
+def test_toxigen_is_compared_between_the_groups_that_statements_are_about() -> None:
+    audit = read_lm_eval(results_of("toxigen")).audit()
+    difference = audit.get("group-metrics:accuracy-difference")
+    assert difference.details["groups"] == {"women": 4, "immigrants": 4, "older people": 4}
+    assert difference.params["task"] == "toxigen"
+    worst = audit.get("group-metrics:worst-group-accuracy").value
+    assert worst is not None
+    assert worst <= 100 * theirs("toxigen")["acc,none"]
 
 
 def test_choices_of_inspect_are_scored() -> None:

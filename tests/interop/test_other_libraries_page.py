@@ -33,6 +33,12 @@ def test_examples_run(library: str, small_default: Vectors, capsys: pytest.Captu
     assert names["vectors"] == small_default
 
 
+def test_the_classifier_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = [text for text in EXAMPLES if "CountVectorizer" in text]
+    exec(compile(example, str(PAGE), "exec"), {})
+    assert capsys.readouterr().out == "True\n"
+
+
 def test_the_transformers_example_runs(small_default: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transformers = pytest.importorskip("transformers")
     tokenizers = pytest.importorskip("tokenizers")

@@ -16,12 +16,14 @@ from evenhand.mitigations import get, ids
 from evenhand.mitigations.maps import VectorMap
 from evenhand.models.vectors import Vectors
 
-SEEDED = {"double-hard", "gp", "inlp", "leace", "random", "rlace"}
+SEEDED = {"double-hard", "gp", "inlp", "leace", "oracle-leace", "qleace", "random", "rlace"}
 # Parameters under which the seed of a method matters on small vectors, or which make it quick.
 PARAMS: dict[str, dict[str, object]] = {
     "gp": {"epochs": 1},
     "inlp": {"iterations": 2, "neutral": 40},
     "leace": {"per_class": 100, "neutral": 40},
+    "oracle-leace": {"per_class": 100, "neutral": 40},
+    "qleace": {"per_class": 100, "neutral": 40},
     "ran": {"steps": 5},
     "rlace": {"steps": 25},
 }

@@ -164,7 +164,7 @@ def test_the_words_of_the_question_are_never_answers() -> None:
 
 
 @pytest.mark.parametrize("decimals", [1, 2, 7])
-@pytest.mark.parametrize("k", [1, 10, 100])
+@pytest.mark.parametrize("k", [1, 10, 100, 750])
 def test_a_wide_pool_against_a_full_sort(decimals: int, k: int) -> None:
     """The largest values are sought above a limit that a sample gives, whether they are tied, few or far apart."""
     rng = np.random.default_rng(decimals)

@@ -19,9 +19,9 @@ from evenhand.measures import Measurement
 from evenhand.models.vectors import Coverage
 from evenhand.report import charts
 from evenhand.report.charts.directions import density
+from evenhand.report.charts.figure import FIGURE_FORMATS, write_figure
 from evenhand.report.charts.style import DARK, MOST_POINTS, PALETTE, RULE, dark_rules, spread, uncrowded
 from evenhand.report.charts.words import ON_CELLS
-from evenhand.report.formats import FIGURE_FORMATS, write_figure
 from evenhand.report.html import page, picture
 
 STAGES = (ORIGINAL, "linear", "span", "hard")
@@ -73,6 +73,9 @@ def cells() -> Iterator[tuple[Question, Measurement]]:
     rates = [{"word": g, "value": v, "interval": [v - 0.1, v + 0.1], "n": 50} for g, v in (("f", 0.3), ("m", 0.5))]
     for score in ("demographic-parity-difference", "accuracy-difference"):
         yield asked("group-metrics", "sex", score=score, items=tuple(rates))
+    verdicts = {g: {"mean": m, "interval": [m - 0.05, m + 0.05], "prompts": 20} for g, m in (("f", 0.3), ("m", 0.2))}
+    judges = {j: {"label": "toxic", "by_group": verdicts, "own_gap": {"gap": {"value": 0.01}}} for j in ("a", "b")}
+    yield asked("judged-generations", "person-prompts", score="expected-maximum", details={"judges": judges})
     yield asked("similarity", "men")
 
 
@@ -134,7 +137,9 @@ def test_stages_share_their_axes(drawn: dict[str, charts.Figure]) -> None:
     for figure in drawn.values():
         assert "resolve" not in figure.spec
         if "facet" in figure.spec:
-            assert figure.spec["facet"]["sort"][0].startswith((ORIGINAL, "linear", "weat-6", "selection rate"))
+            assert figure.spec["facet"]["sort"][0].startswith(
+                (ORIGINAL, "linear", "weat-6", "selection rate", "a: P(toxic)")
+            )
 
 
 def test_a_chart_is_left_out_where_its_cells_are_missing(audit: Audit) -> None:

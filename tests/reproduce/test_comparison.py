@@ -116,6 +116,9 @@ def test_the_summary_of_verdicts() -> None:
     assert summary([]) == ""
     assert summary(["yes", "yes"]) == "yes"
     assert summary(["yes", "no"]) == "partly"
+    assert summary(["unclear", "yes"]) == "partly"
+    assert summary(["unclear", "no"]) == "no"
+    assert summary(["unclear", "unclear"]) == "unclear"
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=8), st.floats(-1, 1), st.floats(-3, 3))

@@ -249,3 +249,19 @@ def test_every_class_of_a_drawing_has_a_rule(client: TestClient) -> None:
         own = {name for names in drawn for name in names.split()} - {"marks", "background"}
         missing = [name for name in own if not re.search(rf"\.{re.escape(name)}\b", rules)]
         assert not [name for name in missing if not name.startswith(("mark-", "role-"))], tool.id
+
+
+@pytest.mark.parametrize("model", ["BertForMaskedLM", "GPT2LMHeadModel"])
+def test_a_pair_is_explained_with_both_charts(tiny_folder: Callable[..., Path], model: str) -> None:
+    pytest.importorskip("torch")
+    subject = open_subject(f"hf:{tiny_folder(model)}", device="cpu")
+    client = TestClient(create_app([subject]), base_url="http://localhost")
+    asked = {"first": "the man is a nurse and he likes art", "second": "the woman is a nurse and she likes art"}
+    text = client.get("/explore/attribution", params=asked).text
+    assert text.count('role="img"') == 2
+    assert "man | woman" in text
+    assert "activations of no token move it by 0" in text
+    same = client.get("/explore/attribution", params={"first": "the man is here", "second": "the man is here"})
+    assert same.status_code == 400
+    three = client.get("/explore/attribution", params={**asked, "answers": "he, she, they"})
+    assert "3 answers" in three.text

@@ -24,6 +24,7 @@ from evenhand.errors import counted
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Measurement
 from evenhand.models.vectors.cache import content_hash, identity_of
+from evenhand.subjects.judges import judge_sources
 from evenhand.words import Concept, Query, WordSet
 from evenhand.words.probes import Probe, probe
 from evenhand.words.wordset import digest_of
@@ -55,6 +56,7 @@ def query_digest(question: Question, concept: Concept) -> str:
     record = resolve_query(question, concept)
     named = [record] if isinstance(record, str) else []
     named += [str(value) for value in question.options.values() if isinstance(value, str | Path)]
+    named += judge_sources(str(question.options.get("judge", "")))
     files = [file for name in dict.fromkeys([*named, *question.info.data]) for file in _files_of(name)]
     asked = record if isinstance(record, str) else record.digest
     return digest_of([asked, *((file.name, _hash_of(file, **identity_of(file))) for file in files)]) if files else asked
@@ -85,7 +87,10 @@ def change_key(subject_digest: str, chain: str, concept: Concept, seed: int) -> 
     steps: list[object] = []
     for step in split_chain(chain) if chain else ():
         method = method_of(step)
-        steps.append([method.id, method.definition, method.params()])
+        params = method.params()
+        read = [file for value in params.values() if isinstance(value, str) for file in _files_of(value)]
+        content = [(file.name, _hash_of(file, **identity_of(file))) for file in read]
+        steps.append([method.id, method.definition, params, *([content] if content else [])])
     return _key(["stage", version.__version__, subject_digest, steps, concept.digest if steps else "", seed])
 
 

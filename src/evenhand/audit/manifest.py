@@ -27,7 +27,8 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", 
 # The options of opening a subject that `evenhand audit` has.
 OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
-    "system", "key_env", "concurrency", "timeout", "group", "label", "prediction", "score", "threshold", "positive",
+    "system", "prompts", "key_env", "concurrency", "timeout",
+    "group", "label", "prediction", "score", "threshold", "positive",
 )  # fmt: skip
 # The entry of a record that is about several concepts at once, such as the categories of a benchmark.
 SEVERAL = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 from evenhand import measures, mitigations, words
 from evenhand.audit.schema import option_problem, type_problem
-from evenhand.audit.workload import check_sizes, limited, seconds_of, with_texts
+from evenhand.audit.workload import check_sizes, judged, limited, seconds_of, with_texts
 from evenhand.errors import EvenhandError, UsageError, unknown_name
 from evenhand.measures.registry import Info
 from evenhand.mitigations.method import check_methods
@@ -81,6 +82,8 @@ class Plan:
     """Whether a method that cannot be fitted is recorded and left out, instead of ending the run."""
     budget: float | None = None
     """Seconds after which no cell begins; those left out are named in the record, and a later run measures them."""
+    most_tokens: int | None = None
+    """Tokens of servers that may be spent, in place of seconds."""
 
     @classmethod
     def default(
@@ -89,6 +92,7 @@ class Plan:
         *,
         methods: Iterable[str] | None = None,
         site: str | None = None,
+        sweep: str | None = None,
         only: Iterable[str] = (),
         queries: Iterable[str] = (),
         concept: str | Path | Concept = "gender",
@@ -99,6 +103,9 @@ class Plan:
         samples: int | None = None,
         tokens: int | None = None,
         budget: float | None = None,
+        judge: str | None = None,
+        judge_label: str | None = None,
+        most_tokens: int | None = None,
     ) -> Plan:
         """Build the plan that asks every fitting measure the questions of the concept.
 
@@ -107,6 +114,8 @@ class Plan:
             methods: method ids, chains as "hard.misp", and "leace@layer:4" at a site of a transformer; None for the
                 default methods if all subjects are word vectors.
             site: where in a transformer the methods act that do not name a site themselves.
+            sweep: values of a parameter, "strength=-2,2": each method that has it is tried with all of them, and its
+                control beside it.
             only: measure ids; empty for all.
             queries: query ids for the measures in `only`, instead of the concept's.
             concept: what is measured and removed.
@@ -117,18 +126,30 @@ class Plan:
             samples: texts that a language model writes, for measures of text; 200 by default.
             tokens: the largest number of tokens in each of them; 100 by default.
             budget: seconds after which no cell begins.
+            judge: who rates what models write: addresses with commas, see `judged_generations`.
+            judge_label: the label that is rated, for each judge, with commas.
+            most_tokens: tokens that servers may read and write; a cell that would take more does not begin.
         """
-        check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget)
+        check_sizes(limit=limit, samples=samples, tokens=tokens, budget=budget, most_tokens=most_tokens)
+        if most_tokens and not any(subject.rehearsal() for subject in subjects):
+            raise UsageError(
+                "a budget in tokens is for models behind servers, and none is audited",
+                hint="give a time, such as 10min",
+            )
         about = words.concept(concept)
         views = {view for subject in subjects for view in subject.asked_by_default}
         chains = default_methods(subjects, about) if methods is None else tuple(methods)
         chains = tuple(at_site(chain, site) for chain in chains) if site else chains
+        chains = swept(chains, sweep) if sweep else chains
         for chain in chains:
             check_chain(chain, about)
         chosen = list(only) or [
             name
             for name in measures.ids()
-            if (info := measures.info(name)).view in views and any(is_answered(info, subject) for subject in subjects)
+            if (info := measures.info(name)).view in views
+            and not info.on_request
+            and any(is_answered(info, subject) for subject in subjects)
+            and (not info.asked_if or judge is not None)
         ]
         for name in chosen:
             require_view(measures.info(name), subjects)
@@ -139,6 +160,7 @@ class Plan:
         )
         questions = limited(questions, limit) if limit else questions
         questions = with_texts(questions, subjects, samples, tokens)
+        questions = judged(questions, judge, judge_label)
         if not questions:
             raise UsageError(
                 f"nothing to measure: {', '.join(chosen) or 'no measure'} asks nothing about {about.name}",
@@ -146,13 +168,14 @@ class Plan:
             )
         reference = concept if not isinstance(concept, Concept) else concept.name
         addresses = tuple(subject.address or subject.name for subject in subjects)
-        return cls(questions, chains, str(reference), seed, addresses, skip_failing, budget)
+        return cls(questions, chains, str(reference), seed, addresses, skip_failing, budget, most_tokens)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         plain: dict[str, Any] = {"subjects": list(self.subjects), "methods": list(self.methods)}
         plain |= {"concept": self.concept, "seed": self.seed, "skip_failing": self.skip_failing}
         plain |= {"budget": self.budget} if self.budget else {}
+        plain |= {"most_tokens": self.most_tokens} if self.most_tokens else {}
         return plain | {"question": [question.to_dict() for question in self.questions]}
 
     def to_toml(self) -> str:
@@ -169,7 +192,7 @@ class Plan:
         """Read a plan file; every unknown name in it is an error that says where."""
         document = read_document(Path(path))
         top = TomlTable(document, (), document.data)
-        top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "question")
+        top.only("subjects", "methods", "concept", "seed", "skip_failing", "budget", "most_tokens", "question")
         items = top.items("question")
         if problem := type_problem(items, list[dict[str, Any]], ""):
             raise top.error("question", problem)
@@ -187,7 +210,7 @@ class Plan:
             budget = seconds_of(str(top.table["budget"])) if "budget" in top.table else None
         return cls(
             tuple(questions), methods, top.text("concept", "gender"), top.value("seed", int, 0), subjects,
-            top.flag("skip_failing"), budget,
+            top.flag("skip_failing"), budget, top.value("most_tokens", int, 0) or None,
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:
@@ -232,19 +255,82 @@ def check_chain(chain: str, concept: Concept, subject: Subject | None = None) ->
 
 
 def split_chain(chain: str) -> tuple[str, ...]:
-    """Return the steps of "hard.misp" or "linear@layer:4" in the order they are applied."""
-    return tuple(part.strip() for part in chain.split("."))
+    """Return the steps of "hard.misp" or "linear@layer:4" in the order they are applied.
+
+    >>> split_chain("steering(strength=0.5)@layer:4.leace")
+    ('steering(strength=0.5)@layer:4', 'leace')
+    """
+    steps, depth = [""], 0
+    for letter in chain:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "." and depth == 0:
+            steps.append("")
+        else:
+            steps[-1] += letter
+    return tuple(step.strip() for step in steps)
+
+
+STEP = re.compile(r"(?P<id>[^(@]*)(?:\((?P<params>.*)\))?(?:@(?P<site>.*))?", re.DOTALL)
+
+
+def step_parts(step: str) -> tuple[str, dict[str, str]]:
+    """Return the method of a step and its parameters as text: "steering(strength=2;seed=1)@layer:4".
+
+    >>> step_parts("steering(strength=2)@layer:4")
+    ('steering', {'strength': '2', 'site': 'layer:4'})
+    """
+    match = STEP.fullmatch(step)
+    if match is None:
+        raise UsageError(f"{step!r} is not a method", hint="write METHOD, METHOD@SITE or METHOD(NAME=VALUE)@SITE")
+    given: dict[str, str] = {}
+    for text in (match["params"] or "").split(";") if match["params"] is not None else ():
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"{text!r} in {step!r} is not a parameter", hint="write METHOD(NAME=VALUE;NAME=VALUE)")
+        given[name.strip()] = value.strip()
+    return match["id"].strip(), given | ({"site": match["site"].strip()} if match["site"] is not None else {})
 
 
 def method_of(step: str) -> mitigations.Mitigation:
-    """Return the method of a step: "leace", or "leace@layer:4" at a site of a transformer."""
-    id, at, site = step.partition("@")
-    return mitigations.get(id).with_params({"site": site} if at else {})
+    """Return the method of a step: "leace", "leace@layer:4" at a site, "steering(strength=2)" with a parameter."""
+    id, given = step_parts(step)
+    return mitigations.get(id).with_params(given)
 
 
 def at_site(chain: str, site: str) -> str:
     """Return a chain whose methods act at a site, except those that name one already."""
-    return ".".join(step if "@" in step else f"{step}@{site}" for step in split_chain(chain))
+    steps = split_chain(chain)
+    return ".".join(step if "site" in step_parts(step)[1] else f"{step}@{site}" for step in steps)
+
+
+def swept(chains: Sequence[str], text: str) -> tuple[str, ...]:
+    """Return each method once for every value of a parameter that it has: "strength=-2,2".
+
+    A method with a control gets it for every value too: a random direction, or shuffled labels. Methods without the
+    parameter stay as they are.
+    """
+    name, sign, listed = text.partition("=")
+    values = [value.strip() for value in listed.split(",") if value.strip()]
+    if not sign or not values:
+        raise UsageError(f"{text!r} names no values", hint="write NAME=VALUE,VALUE, such as strength=-2,-1,1,2")
+    found: list[str] = []
+    for chain in chains:
+        id, given = step_parts(chain) if len(split_chain(chain)) == 1 else ("", {})
+        known = {parameter.name for parameter in mitigations.get(id).parameters()} if id else set()
+        if name not in known:
+            found.append(chain)
+            continue
+        controls: list[dict[str, str]] = [{}]
+        controls += [{"direction": "random"}] if "direction" in known and "pooling" in known else []
+        found += [_step(id, given | {name: value} | more) for more in controls for value in values]
+    if not any(f"{name}=" in chain for chain in found):
+        raise UsageError(f"no method has a parameter {name!r}", hint="`evenhand show METHOD` lists the parameters")
+    return tuple(found)
+
+
+def _step(id: str, given: Mapping[str, str]) -> str:
+    params = ";".join(f"{name}={value}" for name, value in given.items() if name != "site")
+    return f"{id}({params})" + (f"@{given['site']}" if "site" in given else "")
 
 
 def require_view(info: Info, subjects: Sequence[Subject]) -> None:

@@ -27,6 +27,7 @@ from evenhand.errors import (
     counted,
     printable,
     shown,
+    unknown_name,
 )
 from evenhand.files import require_inside, write_text
 from evenhand.measures import Info, Measurement
@@ -263,6 +264,38 @@ class Audit:
             if result.subject == of:
                 table.setdefault(result.label, {})[result.stage] = result.measurement
         return table
+
+    def plot(self, what: str = "", subject: str = "") -> Any:
+        """Return a figure that a notebook shows; `figure.save("weat.svg")` writes it.
+
+        Args:
+            what: a chart ("effect-sizes"), a measure ("weat") or a row ("weat-6"); empty for the first chart.
+            subject: whose rows are drawn, where there are several subjects.
+        """
+        return VIEWS.get("plot")(self, what, subject)
+
+    def scalars(self, subject: str = "") -> dict[str, float]:
+        """Return every value by name, for dashboards: "weat-6", "weat-6.low", "weat-6.high", "weat-6@linear".
+
+        The ends of the 95 % interval are beside each value. Values that are undefined or cannot be interpreted as bias
+        are left out. With several subjects, a name begins with the subject.
+
+        Args:
+            subject: only this one.
+        """
+        if subject and subject not in self.subjects:
+            raise unknown_name("subject", subject, self.subjects)
+        found: dict[str, float] = {}
+        for result in self.results:
+            m = result.measurement
+            if (subject and result.subject != subject) or m.value is None or m.not_interpretable:
+                continue
+            of = f"{result.subject}/" if len(self.subjects) > 1 and not subject else ""
+            name = f"{of}{result.label}" + (f"@{result.stage}" if result.stage != ORIGINAL else "")
+            found[name] = m.value
+            if m.interval:
+                found |= {f"{name}.low": m.interval[0], f"{name}.high": m.interval[1]}
+        return found
 
     def to_frame(self, library: str = "") -> Any:
         """Return one row per measurement as a polars or pandas data frame."""

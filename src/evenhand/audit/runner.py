@@ -19,7 +19,7 @@ from evenhand.audit.plan import Plan, Question, check_chain, method_of, split_ch
 from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
-from evenhand.audit.workload import budget_note, outlook, sample_notes
+from evenhand.audit.workload import Foreseen, budget_note, budget_text, foresee, outlook, sample_notes
 from evenhand.errors import (
     EvenhandError,
     EvenhandWarning,
@@ -122,22 +122,35 @@ def run(
     for task in tasks:
         store.stage(task.key)  # so that damage is noticed also where the stage is fitted again for other reasons
     report = progress or (lambda done, total, what: None)
+    changes = [] if folder is None else [subject.change_since(folder / ANSWERS) for subject in subjects]
+    foreseen = foresee(tasks, plan, about, store) if announce or plan.most_tokens else Foreseen()
     if announce:
-        announce(outlook(tasks, plan, about, store))
+        announce("\n".join(filter(None, [*changes, outlook(tasks, plan, about, store, foreseen)])))
+    if plan.most_tokens and jobs > 1:
+        raise UsageError("a budget in tokens is kept by one process", hint="use jobs=1 and more requests at a time")
     try:
         _compute(
-            tasks, plan, about, store, outcome, jobs=_workers(jobs, subjects, memory), report=report, arrived=arrived
+            tasks,
+            plan,
+            about,
+            store,
+            outcome,
+            jobs=_workers(jobs, subjects, memory),
+            report=report,
+            arrived=arrived,
+            foreseen=foreseen,
         )
     except KeyboardInterrupt:
         where = f" in {folder}; run the same command again to continue" if folder else ""
         raise KeyboardInterrupt(f"{store.finished()}{where}") from None
     results, notes = _collect(tasks, plan, store, outcome)
     notes += sample_notes(subjects, plan)
-    notes += filter(None, [store.damage(), cost_note(results), budget_note(tasks, plan, outcome.left_out)])
+    notes += filter(None, [*changes, store.damage(), cost_note(results), budget_note(tasks, plan, outcome.left_out)])
     started_by = with_command(invocation or Invocation(), subjects, plan, about, skipped=outcome.skipped)
     record = manifest(
         subjects, about, plan.to_dict(), invocation=started_by, seconds=time.perf_counter() - started, warnings=notes,
-        running={"jobs": jobs, "memory": memory}, skipped=outcome.reasons(),
+        running={"jobs": jobs, "memory": memory, **foreseen.to_dict()},
+        skipped=outcome.reasons(),
         cells_computed=outcome.computed,
     )  # fmt: skip
     stages = [
@@ -192,6 +205,7 @@ def _compute(
     jobs: int,
     report: Progress,
     arrived: CellListener | None = None,
+    foreseen: Foreseen | None = None,
 ) -> None:
     """Measure what is missing, here or in several processes."""
     pending = [(task, [key for key in task.cells if store.cell(key) is None]) for task in tasks]
@@ -199,7 +213,8 @@ def _compute(
     schedule = CellSchedule.of([{key: task.cells[key] for key in keys} for task, keys in pending])
     clock = Clock(
         schedule, report, [task.cells[key] for task, keys in pending for key in keys], jobs=jobs, budget=plan.budget,
-        total=sum(len(task.cells) for task in tasks),
+        total=sum(len(task.cells) for task in tasks), tokens=plan.most_tokens, spent=_counter(tasks),
+        needs={label: demand.tokens for label, demand in foreseen.demands.items()} if foreseen else {},
     )  # fmt: skip
     if jobs > 1 and pending:
         from evenhand.audit.processes import measure_in_processes
@@ -219,6 +234,13 @@ def _compute(
         except EvenhandError as error:
             skip_or_raise(task, plan, outcome, error)
     clock.finish()
+
+
+def _counter(tasks: Sequence[StageTask]) -> Callable[[], int]:
+    """Return a function that counts the tokens which servers read and wrote from now on."""
+    subjects = list({id(task.subject): task.subject for task in tasks}.values())
+    before = sum(subject.tokens_spent for subject in subjects)
+    return lambda: sum(subject.tokens_spent for subject in subjects) - before
 
 
 def skip_or_raise(task: StageTask, plan: Plan, outcome: Outcome, error: EvenhandError) -> None:
@@ -328,7 +350,7 @@ def _collect(
         for key, question in task.cells.items():
             cell = store.cell(key)
             if (task.key, key) in outcome.left_out:
-                reason = f"left out: the budget of {plan.budget:g} s was spent"
+                reason = f"left out: the budget of {budget_text(plan)} was spent, or too small"
                 missing = undefined(question.measure, reason, Coverage(()), query=question.query, seed=plan.seed)
                 results.append(Result(task.subject.name, task.name, question, missing))
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from evenhand.audit.plan import Question
@@ -150,6 +150,9 @@ class Clock:
         total: the number of all cells, stored ones included.
         jobs: the number of processes.
         budget: seconds after which no cell begins; None for no limit.
+        tokens: tokens of servers that may be spent; None for no limit.
+        spent: returns how many were spent so far.
+        needs: how many each question will take, by its label.
     """
 
     def __init__(
@@ -161,7 +164,11 @@ class Clock:
         total: int,
         jobs: int = 1,
         budget: float | None = None,
+        tokens: int | None = None,
+        spent: Callable[[], int] = lambda: 0,
+        needs: Mapping[str, int] | None = None,
     ) -> None:
+        self._tokens, self._spent, self._needs = tokens, spent, needs or {}
         self.schedule, self._report, self._waiting = schedule, report, list(waiting)
         self.total, self.done, self._jobs, self._budget = total, total - len(self._waiting), jobs, budget
         self._running: dict[int, Running] = {}
@@ -173,7 +180,9 @@ class Clock:
         return None if self._budget is None else self._budget - (time.monotonic() - self._started)
 
     def fits(self, question: Question) -> bool:
-        """Return whether there is time for a question: some, and as much as it took before."""
+        """Return whether the budget has room for a question: as much time as it took before, or as many tokens."""
+        if self._tokens is not None and self._spent() + self._needs.get(question.label(), 1) > self._tokens:
+            return False
         left = self.seconds_left
         if left is None:
             return True
@@ -190,7 +199,7 @@ class Clock:
         """Say how far the running cell is; raise `OutOfTime` if the budget is spent."""
         self.note(done, total, unit, worker)
         left = self.seconds_left
-        if left is not None and left <= 0:
+        if (left is not None and left <= 0) or (self._tokens is not None and self._spent() > self._tokens):
             raise OutOfTime
 
     def note(self, done: int, total: int, unit: str, worker: int = 0) -> None:

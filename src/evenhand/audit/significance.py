@@ -97,7 +97,8 @@ def run_tests(about: Iterable[Row], stages: Iterable[str]) -> list[Tested]:
             test = _test(row.question, measurement)
             if test is not None:
                 pending.append((row, measurement, *test))
-        adjusted = corrected([_asked(row.question) for row, *_ in pending], [p for *_, p, _ in pending])
+        asked = [_asked(row.question, measurement.score) for row, measurement, *_ in pending]
+        adjusted = corrected(asked, [p for *_, p, _ in pending])
         tested += [
             Tested(row, stage, measurement, p, strength)
             for (row, measurement, _, strength), p in zip(pending, adjusted, strict=True)
@@ -128,9 +129,12 @@ def standard_error(measurement: Measurement) -> float | None:
     return (high - low) / (2 * NORMAL_95)
 
 
-def _asked(question: Question) -> tuple[str, str]:
-    """Return what a question is about: two measures of one view with one query ask the same in two ways."""
-    return question.info.view, question.query
+def _asked(question: Question, score: str) -> tuple[str, str, str]:
+    """Return what a score is about: two measures of one view with one query ask the same in two ways.
+
+    A measure whose scores ask different questions says so, see `Info.criteria`.
+    """
+    return question.info.view, question.query, question.info.criteria.get(score, "")
 
 
 def corrected(questions: Sequence[Hashable], p_values: Sequence[float]) -> list[float]:
@@ -224,7 +228,7 @@ def _changes(about: Sequence[Row], stage: str) -> list[Changed]:
         test = paired or _unpaired_test(before, after)
         if test is not None:
             pending.append((row, before, after, test, paired is not None))
-    questions = [_asked(row.question) for row, *_ in pending]
+    questions = [_asked(row.question, before.score) for row, before, *_ in pending]
     nearer = corrected(questions, [test.p_distance for *_, test, _ in pending])
     moved = corrected(questions, [test.p_moved for *_, test, _ in pending])
     return [

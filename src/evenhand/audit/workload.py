@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import inspect
 import re
+import time
+import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from evenhand import measures
 from evenhand.errors import EvenhandError, UsageError, counted, few
 from evenhand.measures.text import counterfactual_text
+from evenhand.models.endpoint.client import keeping_answers
+from evenhand.models.endpoint.views import Demand
+from evenhand.progress import followed
 from evenhand.subjects import Subject
 from evenhand.subjects.subject import VIEWS
 from evenhand.words import Concept
@@ -23,6 +28,8 @@ if TYPE_CHECKING:
 
 
 SAMPLES, TOKENS = 200, 100  # that a model writes in an audit; 2,000 texts of 500 tokens, as in the paper, take hours
+FORESEEN = 30.0  # seconds that counting what will be asked may take
+TOKEN_BUDGET = re.compile(r"(\d+(?:\.\d+)?) *([km])? *tokens?")
 DURATION = re.compile(r"(\d+(?:\.\d+)?) *(s|sec|seconds?|m|min|minutes?|h|hours?)?")
 
 
@@ -36,6 +43,29 @@ def seconds_of(text: str) -> float:
     if not found or not float(found[1]):
         raise UsageError(f"{text!r} is not a length of time above 0", hint="such as 90s, 10min or 1.5h")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[(found[2] or "s")[0]]
+
+
+def budget_of(text: str) -> tuple[float | None, int | None]:
+    """Return the seconds or the tokens of a budget such as "10min" or "50k tokens"; the other one is None.
+
+    >>> budget_of("10min"), budget_of("50k tokens"), budget_of("2000 tokens")
+    ((600.0, None), (None, 50000), (None, 2000))
+    """
+    found = TOKEN_BUDGET.fullmatch(text.strip().lower())
+    if not found:
+        try:
+            return seconds_of(text), None
+        except UsageError as error:
+            raise UsageError(error.message, hint=f"{error.hint}; or tokens of a server, such as 50k tokens") from None
+    most = int(float(found[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[found[2] or ""])
+    if not most:
+        raise UsageError(f"{text!r} is not a number of tokens above 0", hint="such as 50k tokens")
+    return None, most
+
+
+def budget_text(plan: Plan) -> str:
+    """Return the budget of a plan in words."""
+    return f"{plan.most_tokens:,} tokens" if plan.most_tokens else f"{plan.budget:g} s"
 
 
 def check_sizes(**given: float | None) -> None:
@@ -88,7 +118,75 @@ def with_texts(
     )
 
 
-def outlook(tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: CellStore) -> str:
+def judged(questions: Sequence[Question], judge: str | None, label: str | None) -> tuple[Question, ...]:
+    """Say in the questions that a judge answers who it is."""
+    given = {name: value for name, value in (("judge", judge), ("judge_label", label)) if value is not None}
+    if given and not any(question.info.asked_if == "judge" for question in questions):
+        raise UsageError(
+            "`judge=` rates what a language model writes, and nothing is written in this audit",
+            hint="leave it out, or add the measure judged-generations (`measures=`)",
+        )
+    return tuple(
+        replace(question, options={**question.options, **given}) if question.info.asked_if == "judge" else question
+        for question in questions
+    )
+
+
+@dataclass
+class Foreseen:
+    """What servers will be asked, by the label of a question, and what could not be counted."""
+
+    demands: dict[str, Demand] = field(default_factory=dict)
+    uncounted: int = 0
+
+    def total(self) -> Demand:
+        """Return what all questions ask together."""
+        total = Demand()
+        for demand in self.demands.values():
+            total.add(demand)
+        return total
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a record; nothing where no server is asked."""
+        return {"foreseen": self.total().to_dict()} if self.demands else {}
+
+    def __str__(self) -> str:
+        if not self.demands and not self.uncounted:
+            return ""
+        total = self.total()
+        text = f"{counted(total.requests, 'request')} to the server; billed are about {round(total.read):,} tokens read"
+        text += f" and at most {round(total.written):,} written"
+        text += f"; {counted(total.kept, 'answer')} of an earlier run will be reused" if total.kept else ""
+        return text + (f"; {counted(self.uncounted, 'cell')} could not be counted" if self.uncounted else "")
+
+
+def foresee(tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: CellStore) -> Foreseen:
+    """Count what missing cells will ask of servers, by measuring them with invented answers."""
+    from evenhand.audit.runner import ANSWERS, ask
+
+    found, started = Foreseen(), time.monotonic()
+    folder = store.folder / ANSWERS if store.folder else None
+    for task in tasks:
+        for key, question in task.cells.items():
+            if store.cell(key) is not None or task.chain or (rehearsal := task.subject.rehearsal()) is None:
+                continue
+            if time.monotonic() - started > FORESEEN:
+                found.uncounted += 1
+                continue
+            subject, demand = rehearsal
+            with warnings.catch_warnings(), followed(None), keeping_answers(folder):
+                warnings.simplefilter("ignore")
+                try:
+                    ask(question, subject, concept, reference=subject, seed=plan.seed)
+                except EvenhandError:  # the measure itself will say why
+                    found.uncounted += 0 if demand.requests else 1
+            found.demands.setdefault(question.label(), Demand()).add(demand)
+    return found
+
+
+def outlook(
+    tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: CellStore, foreseen: Foreseen | None = None
+) -> str:
     """Return what is measured, by view, how many texts the models write, and what is stored already."""
     missing = [q for task in tasks for key, q in task.cells.items() if store.cell(key) is None]
     stored = sum(len(task.cells) for task in tasks) - len(missing)
@@ -112,8 +210,9 @@ def outlook(tasks: Sequence[StageTask], plan: Plan, concept: Concept, store: Cel
     for (label, count), times in asked.items():
         each = f" on each of {times} stages" if times > 1 else ""
         lines.append(f"{label}: {counted(count, 'request')} to the chat model{each}")
-    if plan.budget:
-        lines.append("cells that the budget leaves no time for will be named in the record")
+    lines += [str(foreseen)] if foreseen and str(foreseen) else []
+    if plan.budget or plan.most_tokens:
+        lines.append(f"cells for which the budget of {budget_text(plan)} is too small will be named in the record")
     return "\n".join(lines)
 
 
@@ -168,6 +267,6 @@ def budget_note(tasks: Sequence[StageTask], plan: Plan, left_out: Set[tuple[str,
     if not names:
         return ""
     return (
-        f"the budget of {plan.budget:g} s left out {counted(len(names), 'cell')} ({few(names, most=5)}); "
-        "the same command with a longer budget, or without one, adds them to the finished cells"
+        f"the budget of {budget_text(plan)} left out {counted(len(names), 'cell')} ({few(names, most=5)}); "
+        "the same command with a larger budget, or without one, adds them to the finished cells"
     )

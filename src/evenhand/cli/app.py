@@ -77,11 +77,11 @@ VERBS = {
     "convert": VerbPlace(
         "convert:convert", "Convert vectors to another format, or a model into a Hugging Face folder."
     ),
-    "import": VerbPlace("imports:VERBS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
+    "import": VerbPlace("runs:IMPORTS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
     "reproduce": VerbPlace(
         "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
     ),
-    "concept": VerbPlace("concept:VERBS", "Check, show and list concepts."),
+    "concept": VerbPlace("concept:VERBS", "Check, show and list concepts, or export them as tasks of lm-eval."),
     "corpus": VerbPlace("corpus:VERBS", "Bias in text: which words co-occur more with which group."),
     "lm": VerbPlace("lm:VERBS", "Language models: train (optionally with a bias penalty), sample and measure."),
     "nli": VerbPlace("nli:VERBS", "Train and evaluate NLI models."),

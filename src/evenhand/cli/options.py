@@ -117,6 +117,7 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace a file that evenhand did not write, or that was changed since.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on stdout.")]
+TablesOption = Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of every random step.")]
 DeviceOption = Annotated[
     str | None, typer.Option("--device", help="Where a model runs: auto, cpu or cuda.", show_default="auto")
@@ -213,6 +214,14 @@ class Opening:
     allow_pickle: AllowPickle = False
     system: Annotated[
         str | None, typer.Option("--system", help="System prompt of every conversation.", show_default="none")
+    ] = None
+    prompts: Annotated[
+        str | None,
+        typer.Option(
+            "--prompts",
+            help="How prompts are put to a model: plain, as the beginning of a text, or chat, as a message.",
+            show_default="plain where the model continues texts",
+        ),
     ] = None
     key_env: KeyEnv = None
     concurrency: Annotated[

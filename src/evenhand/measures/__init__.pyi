@@ -39,6 +39,7 @@ from evenhand.measures.inference.nli_measures import nli_groups as nli_groups
 from evenhand.measures.inference.nli_measures import nli_neutrality as nli_neutrality
 from evenhand.measures.labels.counterfactual import counterfactual as counterfactual
 from evenhand.measures.likelihood.bbq import bbq as bbq
+from evenhand.measures.likelihood.bias_by_site import bias_by_site as bias_by_site
 from evenhand.measures.likelihood.crows_pairs import aul as aul
 from evenhand.measures.likelihood.crows_pairs import aula as aula
 from evenhand.measures.likelihood.crows_pairs import crows_pairs as crows_pairs
@@ -68,3 +69,4 @@ from evenhand.measures.sentences.seat import seat as seat
 from evenhand.measures.sentences.sentence_interaction import sentence_interaction as sentence_interaction
 from evenhand.measures.text.corpus_bias import corpus_bias as corpus_bias
 from evenhand.measures.text.counterfactual_text import counterfactual_text as counterfactual_text
+from evenhand.measures.text.judged_generations import judged_generations as judged_generations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -12,9 +12,12 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import escape_html, escape_markup
 from evenhand.models.vectors import Coverage
+from evenhand.registry import Registry
 from evenhand.stats.units import Units
 
 Status = Literal["ok", "undefined"]
+# How a measurement is drawn, by the module of `report` that does it; it is imported when somebody looks.
+PLOTS: Registry[Callable[..., object]] = Registry("plot of a measurement", ("evenhand.report",))
 MeasuredItem: TypeAlias = Mapping[str, object]  # what a measurement records of one word, pair or text
 
 
@@ -85,6 +88,10 @@ class Measurement:
             parts.append("not interpretable")
         lost = len(self.coverage.missing)
         return ", ".join([*parts, f"n = {self.n:,}", *([f"{lost:,} words missing"] if lost else [])])
+
+    def plot(self) -> Any:
+        """Return a figure of the items, or of the value with its interval; a notebook shows it."""
+        return PLOTS.get("plot")(self)
 
     def to_frame(self) -> Any:
         """Return the items as a data frame, one row per word or pair."""

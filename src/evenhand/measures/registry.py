@@ -74,8 +74,11 @@ class Info:
             plainest 1; 0 for all others. Reports tell of those first.
         charts: the ids of the charts that draw it.
         effect_size: whether the value is an effect size d, which has Cohen's names (small, medium, large).
+        on_request: whether an audit asks it only if it is named, because it takes many passes.
         requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
             options; an audit says so before it starts.
+        asked_if: the option without which an audit does not ask it unless it is named, such as `judge`.
+        criteria: for scores that ask different questions, the question of each; p-values are corrected over questions.
     """
 
     id: str
@@ -116,7 +119,10 @@ class Info:
     plain: int = 0
     charts: tuple[str, ...] = ()
     effect_size: bool = False
+    on_request: bool = False
     requests: Callable[..., int] | None = None
+    asked_if: str = ""
+    criteria: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def groups(self) -> str:

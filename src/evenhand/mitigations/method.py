@@ -52,6 +52,7 @@ VECTORS = Target("word vectors", "vectors")
 TRANSFORMER = Target("transformers", "transformer")
 LANGUAGE_MODEL = Target("masked and causal language models of transformers", "transformer", "likelihood")
 CORPUS = Target("corpora", "text")
+CHAT = Target("chat models and servers", "prompt", "chat")
 
 
 class _Citation:
@@ -120,7 +121,9 @@ class Mitigation(ABC):
             title, accepted = subject.title, any(target.accepts(subject) for target in self.works_on)
         if not accepted:
             kinds = " and ".join(target.title for target in self.works_on)
-            raise UsageError(f"{self.id} works on {kinds} only; {subject.name} is {title}", hint=self.elsewhere)
+            behind_server = isinstance(subject, Subject) and subject.changeable == ("prompt",)
+            hint = subject.instead_of_changes if isinstance(subject, Subject) and behind_server else self.elsewhere
+            raise UsageError(f"{self.id} works on {kinds} only; {subject.name} is {title}", hint=hint)
 
     def check_concept(self, concept: Concept | str) -> None:
         """Raise `UsageError` if the method cannot work with this concept or has invalid parameters; fits nothing."""

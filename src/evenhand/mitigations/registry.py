@@ -10,7 +10,7 @@ from evenhand.mitigations.method import Mitigation
 from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.registry import Registry
 
-FAMILIES = ("projection", "erasure", "alignment", "steering", "training", "text", "decoding")
+FAMILIES = ("projection", "erasure", "alignment", "steering", "training", "text", "decoding", "outcomes")
 MITIGATIONS: Registry[type[Mitigation]] = Registry(
     "mitigation",
     tuple(f"evenhand.mitigations.{family}" for family in FAMILIES),

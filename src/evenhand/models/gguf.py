@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
 from evenhand.files import existing
 from evenhand.models.huggingface import LARGEST_SIZE, MOST_LAYERS, MOST_UNSTORED, dtype_option, offline, quiet
-from evenhand.models.tokenizing import is_panic, settle, tokenizer_errors
+from evenhand.models.tokenizing import is_panic, save_tokenizer, settle, tokenizer_errors
 from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ SPACE = "▁"  # stands for a blank in pieces of SentencePiece
 # Splits before byte-level BPE that transformers does not set itself: GPT-2's, and GPT-2's after single digits.
 PLAIN_SPLITS = ("gpt-2", "default", "mpt", "olmo", "jais", "trillion")
 DIGIT_SPLITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
+BEGINNING_SPLITS = ("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "tekken", "chameleon")  # add one
 LONG_LIST = 4096  # values; longer lists are vocabularies, of which transformers' configuration needs the length alone
 ORIGIN = "use the Hugging Face folder that the file was made from"
 AGAIN = "fetch the file again"
@@ -291,7 +292,7 @@ def convert_gguf(path: str | Path, out: str | Path) -> Path:
     model, tokenizer, _ = read_gguf(Path(path), torch.float32)
     with quiet(require("transformers", extra="models")), replacing_folder(target) as partial:
         model.save_pretrained(partial)
-        tokenizer.save_pretrained(partial)
+        save_tokenizer(tokenizer, partial)
     return target
 
 
@@ -392,6 +393,7 @@ def _settle_tokenizer(file: GGUF, tokenizer: PreTrainedTokenizerBase) -> None:
     if unknown is not None and getattr(backend.model, "unk_token", unknown) is None:
         backend.model.unk_token = file.tokens()[unknown]  # otherwise characters without a piece vanish
     settle(tokenizer, file.path)
+    tokenizer.init_kwargs["add_bos_token"] = adds_beginning(file)
     if not file.metadata.get("tokenizer.ggml.add_space_prefix", True):
         with tokenizer_errors(tokenizer):
             blank = tokenizer.tokenize("a")[0].startswith(SPACE)
@@ -399,6 +401,15 @@ def _settle_tokenizer(file: GGUF, tokenizer: PreTrainedTokenizerBase) -> None:
             raise FormatError(
                 f"{file.path}: its tokenizer puts no blank before a text, which is not supported", hint=ORIGIN
             )
+
+
+def adds_beginning(file: GGUF) -> bool:
+    """Return whether a text begins with a token of its own, by what the file says or by llama.cpp's defaults."""
+    stated = file.metadata.get("tokenizer.ggml.add_bos_token")
+    if isinstance(stated, bool):
+        return stated
+    by_bytes = file.text("tokenizer.ggml.model") == "gpt2"
+    return not by_bytes or file.metadata.get("tokenizer.ggml.pre") in BEGINNING_SPLITS
 
 
 _PATCHING = threading.Lock()

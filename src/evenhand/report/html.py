@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from evenhand import measures, mitigations
 from evenhand.audit import rank
+from evenhand.audit.plan import split_chain
 from evenhand.audit.record import VIEWS
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import printable
@@ -198,7 +199,8 @@ def grouped_findings(
 
 def _method_citations(audit: Audit) -> list[str]:
     """Return the papers of the methods of the audit, in their order; methods of other packages have none here."""
-    ids = dict.fromkeys(part for stage in audit.mitigated for part in stage.split("."))
+    steps = [step for stage in audit.mitigated for step in split_chain(stage)]
+    ids = dict.fromkeys(re.split(r"[(@]", step)[0] for step in steps)
     return [key for id in ids if id in mitigations.ids() for key in mitigations.get(id).cites]
 
 

@@ -181,21 +181,23 @@ def model_card(audit: Audit) -> str:
 
 
 def _index(audit: Audit, record: dict[str, Any]) -> list[str]:
-    """Return the `model-index` entry of one subject: a result for each number of its original."""
+    """Return the `model-index` entry of one subject: a result for each data set, with the numbers of its original."""
     offers = [record["kind"]] if record["kind"] == "vectors" else record["offers"]
     task = next((task for view, task in TASKS.items() if view in offers), "other")
     kind = _text(f"evenhand/{audit.concept}")
     lines = [f"- name: {_text(record['name'])}", "  results:"]
+    by_dataset: dict[str, list[str]] = {}
     for row in rows(audit, record["name"]):
-        value = row.original.value
-        if value is None:
-            continue
+        if (value := row.original.value) is not None:
+            metric = f"    - {{type: {_text(row.label)}, name: {_text(row.info.title)}, value: {value!r}}}"
+            by_dataset.setdefault(row.original.query or row.label, []).append(metric)
+    for dataset, metrics in by_dataset.items():
         lines += [
             f"  - task: {{type: {task}}}",
-            f"    dataset: {{name: {_text(row.original.query or row.label)}, type: {kind}}}",
+            f"    dataset: {{name: {_text(dataset)}, type: {kind}}}",
             "    metrics:",
-            f"    - {{type: {_text(row.label)}, name: {_text(row.info.title)}, value: {value!r}}}",
         ]
+        lines += metrics
     return lines
 
 

@@ -207,7 +207,7 @@ class PaperComparison:
         """Return plain data for JSON."""
         about = {
             name: getattr(self.item, name)
-            for name in ("id", "paper", "shows", "source", "claim", "how", "tolerance", "note", "reason")
+            for name in ("id", "paper", "shows", "source", "place", "claim", "how", "tolerance", "note", "reason")
         }
         return {
             **about,
@@ -273,9 +273,10 @@ def _holds(ours: Estimate, relation: str, bound: float) -> PaperVerdict:
 
 
 def summary(verdicts: Sequence[PaperVerdict]) -> str:
-    """Return one word for several verdicts: yes, no or unclear if they are all the same, else partly."""
-    different = set(verdicts)
-    return "" if not different else verdicts[0] if len(different) == 1 else "partly"
+    """Return one word for the verdicts of several series: partly if some say yes and others do not."""
+    if "yes" in verdicts:
+        return "yes" if set(verdicts) == {"yes"} else "partly"
+    return "no" if "no" in verdicts else "unclear" if verdicts else ""
 
 
 def estimates(item: PaperItem, by_run: Mapping[Key, Mapping[str, float]]) -> dict[Key, Estimate]:

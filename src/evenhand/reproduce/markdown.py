@@ -95,7 +95,7 @@ def html(comparisons: Sequence[PaperComparison]) -> str:
         "body{font:16px/1.5 system-ui,sans-serif;max-width:72rem;margin:2rem auto;padding:0 1rem;color:#222}"
         "table{border-collapse:collapse;margin:1rem 0}"
         "td,th{padding:.2rem .8rem;text-align:left;border-bottom:1px solid #ddd}"
-        "td.n{text-align:right;font-variant-numeric:tabular-nums}.yes{font-weight:600}.no{font-style:italic}"
+        "td:first-child{white-space:nowrap}td.n{text-align:right;font-variant-numeric:tabular-nums}.yes{font-weight:600}.no{font-style:italic}"
         "@media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}td,th{border-color:#444}}"
     )
     parts = []

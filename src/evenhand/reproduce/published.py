@@ -29,6 +29,8 @@ class PaperItem:
     source: str
     claim: str
     how: ItemKind
+    place: str = ""
+    """Page and heading in `reproductions` that discuss it."""
     columns: tuple[str, ...] = ()
     rows: Mapping[str, tuple[float | None, ...]] | None = None
     changes: tuple[tuple[str, str], ...] = ()

@@ -15,6 +15,8 @@ from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.device import PRECISIONS, device_kind
 from evenhand.models.lm.causal import written_once
+from evenhand.models.lm.chat import CONTINUE, ChatWriter, check_prompt_form
+from evenhand.models.tokenizing import TEXT_READING
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
 from evenhand.subjects.subject import (
@@ -23,11 +25,13 @@ from evenhand.subjects.subject import (
     ON_ENGINE,
     SUBJECTS,
     Address,
+    Change,
     Subject,
     TextView,
     ViewName,
     files_digest,
     folder_kind,
+    join_prompts,
 )
 from evenhand.subjects.transformer_subjects import TransformerPart, resolve
 
@@ -172,7 +176,7 @@ class LanguageModelSubject(Subject):
 
     It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`
     and `generation` (what it writes after a prompt), and `chat` if it comes with a chat template. The other views read
-    texts without the template.
+    texts without the template, unless it is opened with `prompts="chat"`: `generation` then asks for a continuation.
     """
 
     kind = "lm"
@@ -184,7 +188,7 @@ class LanguageModelSubject(Subject):
     libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
     options: ClassVar[tuple[str, ...]] = (
         "device", "precision", "samples", "tokens", "temperature", "seed", "batch", "allow_pickle",
-        "system",
+        "system", "prompts",
     )  # fmt: skip
 
     def __init__(
@@ -201,6 +205,7 @@ class LanguageModelSubject(Subject):
         temperature: float | None = None,
         batch: int | None = None,
         system: str | None = None,
+        prompts: str | None = None,
     ) -> None:
         super().__init__(path.name, address)
         self.path, self.model_kind = path, model_kind
@@ -214,6 +219,9 @@ class LanguageModelSubject(Subject):
             self.instead_of_changes = "train it with a regulariser: `evenhand lm train --lambda`"
         else:
             self.network = TransformerPart(path, self._load, device=self._device, precision=self._precision)
+        self.prompts = check_prompt_form(prompts or "plain")
+        if self.prompts == "chat" and "chat" not in self.offers:
+            raise UsageError(f"{self.name} has no chat template to put prompts with", hint="leave `prompts=` out")
         if self.system and "chat" not in self.offers:
             raise UsageError(
                 f"{self.name} has no chat template; a system prompt is for conversations", hint="leave `system=` out"
@@ -249,9 +257,24 @@ class LanguageModelSubject(Subject):
     def opening(self) -> dict[str, Any]:
         """Where the model runs and how precisely, and the system prompt."""
         prompt = {"system": self.system} if self.system else {}
-        return {"device": device_kind(self._device), "precision": self._precision, **prompt}
+        prompt |= {"prompts": self.prompts, "message": CONTINUE} if self.prompts == "chat" else {}
+        reading = {} if self.network is None else {"beginning": TEXT_READING}
+        return {"device": device_kind(self._device), "precision": self._precision, **reading, **prompt}
+
+    @property
+    def changeable(self) -> tuple[str, ...]:
+        """The transformer, and the prompt of a model that comes with a chat template."""
+        return (*super().changeable, "prompt") if "chat" in self.offers else super().changeable
+
+    def _apply(self, change: Change) -> None:
+        if change.acts_on == "prompt":
+            self.system = join_prompts(self.system, getattr(change, "system", ""))
+        else:
+            super()._apply(change)
 
     def _open_view(self, name: ViewName) -> Any:
+        if name == "generation" and self.prompts == "chat":
+            return ChatWriter(self.view("chat"))
         if name in ("likelihood", "generation"):  # the causal model of transformers does both
             return self.model.likelihood
         if name == "text":
@@ -299,8 +322,11 @@ class LanguageModelSubject(Subject):
         return hashlib.sha256(f"{files_digest(iter(files))} {sorted(self.sampling.items())}".encode()).hexdigest()
 
     def describe(self) -> dict[str, Any]:
-        """Name, hash, kind of model and how its texts are sampled."""
-        return super().describe() | {"model": self.model_kind, "sampling": dict(self.sampling)}
+        """Name, hash, kind of model, how its texts are sampled, and which views use its chat template."""
+        template = {view: view == "chat" or (view == "generation" and self.prompts == "chat") for view in self.offers}
+        about = {"model": self.model_kind, "sampling": dict(self.sampling)}
+        used = {"chat_template": [view for view, uses in template.items() if uses]} if "chat" in self.offers else {}
+        return super().describe() | about | used
 
     @classmethod
     def recognise(cls, address: Address) -> str:

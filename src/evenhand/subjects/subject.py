@@ -20,6 +20,7 @@ from evenhand.errors import UsageError, unknown_name
 from evenhand.registry import Registry
 
 if TYPE_CHECKING:
+    from evenhand.models.endpoint.views import Demand
     from evenhand.subjects.transformer_subjects import TransformerPart
 
 ViewName = Literal[
@@ -29,8 +30,12 @@ AWD_LSTM = "awd-lstm"  # the kind that the config.json of `evenhand lm train` na
 VIEWS: tuple[ViewName, ...] = get_args(ViewName)
 ON_ENGINE: tuple[ViewName, ...] = ("sentences", "likelihood", "labels", "inference")  # of models that workers load
 PARTS = {
-    "vectors": "word vectors", "transformer": "a transformer", "text": "the text of a corpus", "outcomes": "decisions",
-}  # in words  # fmt: skip
+    "vectors": "word vectors",
+    "transformer": "a transformer",
+    "text": "the text of a corpus",
+    "outcomes": "decisions",
+    "prompt": "a prompt",
+}  # in words
 # Packages whose releases change numbers. numpy may change the stream of random numbers that a seed gives, and scipy and
 # scikit-learn the solvers that classifiers and tests use. Readers of files (polars, safetensors, gensim) give the same
 # content or fail, and the content is hashed.
@@ -237,6 +242,19 @@ class Subject(ABC):
 
         return shard_view(self, name, engine)
 
+    def rehearsal(self) -> tuple[Subject, Demand] | None:
+        """Return a subject that invents its answers, and what it would have asked; None where asking costs nothing."""
+        return None
+
+    @property
+    def tokens_spent(self) -> int:
+        """Tokens that somebody bills."""
+        return 0
+
+    def change_since(self, folder: Path) -> str:
+        """Return a sentence where the subject was another one when it was asked before in a folder; else nothing."""
+        return ""
+
     @cached_property
     def digest(self) -> str:
         """Hash of the content and of every change: the same for the same content, wherever it lies."""
@@ -338,6 +356,8 @@ class Subject(ABC):
             sites: where in a transformer the methods will act.
             **options: the options of `save`.
         """
+        if any(change.acts_on == "prompt" for change in self.changes):
+            raise UsageError(f"{self.name} is changed by a prompt, which no file of a model holds", hint="audit it")
         if self.network is None:
             raise UsageError(f"{self.name} is {self.title}, which cannot be written", hint=self.instead_of_changes)
         self.network.check_output(out, sites=sites, **options)
@@ -397,6 +417,11 @@ def describe_change(change: Change) -> dict[str, Any]:
     """Return what a record keeps of a change."""
     describe: Callable[[], dict[str, Any]] | None = getattr(change, "describe", None)
     return describe() if describe else {**change.report, "sha256": change.digest}
+
+
+def join_prompts(*prompts: str) -> str:
+    """Return system prompts as one, the first in front."""
+    return "\n\n".join(prompt for prompt in prompts if prompt)
 
 
 def _change_again(subject: Subject, changes: tuple[Change, ...]) -> Subject:

@@ -42,8 +42,10 @@ STATIC = {
 class WebSite:
     """The parts of one server."""
 
-    def __init__(self, subjects: Sequence[Subject], folders: Sequence[Path], limits: PageLimits) -> None:
-        self.limits = limits
+    def __init__(
+        self, subjects: Sequence[Subject], folders: Sequence[Path], limits: PageLimits, *, read_only: bool = False
+    ) -> None:
+        self.limits, self.read_only = limits, read_only
         self.served = ServedSubjects(subjects, limits)
         self.runs = RunLibrary(folders, limits)
         self.audits = AuditJobs(limits)
@@ -60,7 +62,8 @@ class WebSite:
 
     def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
         """Return a page."""
-        text = self.templates.get_template(template).render(token=self.token, **content)
+        token = "" if self.read_only else self.token
+        text = self.templates.get_template(template).render(token=token, read_only=self.read_only, **content)
         return HTMLResponse(text.encode(errors="replace"), status_code=status)
 
     def error_page(self, status: int, message: str, hint: str = "") -> HTMLResponse:
@@ -129,6 +132,7 @@ def create_app(
     *,
     hosts: Iterable[str] = (),
     limits: PageLimits | None = None,
+    read_only: bool = False,
 ) -> RequestGuard:
     """Return the application.
 
@@ -137,33 +141,39 @@ def create_app(
         runs: folders of runs, or folders that hold such folders; new runs are saved in the first of the latter.
         hosts: host names that the server answers to, beside those of the loopback interface.
         limits: how much a browser may ask for.
+        read_only: show and compare the runs only: nothing is computed about subjects, nothing is written, and no form
+            is accepted.
     """
-    site = WebSite(subjects, runs, limits or PageLimits())
+    site = WebSite(subjects, runs, limits or PageLimits(), read_only=read_only)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        threading.Thread(target=site.served.warm_up, daemon=True).start()
+        if not read_only:
+            threading.Thread(target=site.served.warm_up, daemon=True).start()
         yield
         site.close()
 
+    reading = [
+        Route("/", home),
+        Route("/runs", run_list),
+        Route("/runs/{id}", one_run),
+        Route("/runs/{id}/report", run_report),
+        Route("/runs/{id}/audit.json", run_record),
+        Route("/runs/{id}/charts/{subject:int}/{figure:int}.svg", run_picture),
+        Route("/compare", compare_runs),
+        Route("/static/{name}", static),
+    ]
+    computing = [
+        Route("/explore", explore),
+        Route("/explore/{tool}", explore_tool, methods=["GET", "POST"]),
+        Route("/audits/new", new_audit),
+        Route("/audits", start_audit, methods=["POST"]),
+        Route("/audits/{id}", one_audit),
+        Route("/audits/{id}/cancel", cancel_audit, methods=["POST"]),
+        Route("/audits/{id}/events", audit_events),
+    ]
     app = Starlette(
-        routes=[
-            Route("/", home),
-            Route("/runs", run_list),
-            Route("/runs/{id}", one_run),
-            Route("/runs/{id}/report", run_report),
-            Route("/runs/{id}/audit.json", run_record),
-            Route("/runs/{id}/charts/{subject:int}/{figure:int}.svg", run_picture),
-            Route("/compare", compare_runs),
-            Route("/explore", explore),
-            Route("/explore/{tool}", explore_tool, methods=["GET", "POST"]),
-            Route("/audits/new", new_audit),
-            Route("/audits", start_audit, methods=["POST"]),
-            Route("/audits/{id}", one_audit),
-            Route("/audits/{id}/cancel", cancel_audit, methods=["POST"]),
-            Route("/audits/{id}/events", audit_events),
-            Route("/static/{name}", static),
-        ],
+        routes=reading if read_only else [*reading, *computing],
         exception_handlers={HTTPException: _http_error, EvenhandError: _own_error, Exception: _unexpected_error},
         lifespan=lifespan,
     )
@@ -176,7 +186,7 @@ def create_app(
 async def home(request: Request) -> Response:
     """Go to the runs where there are some, else to the explore pages."""
     site: WebSite = request.app.state.site
-    return RedirectResponse("/runs" if site.runs.listing() else "/explore", status_code=303)
+    return RedirectResponse("/runs" if site.read_only or site.runs.listing() else "/explore", status_code=303)
 
 
 async def static(request: Request) -> Response:

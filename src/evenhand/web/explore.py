@@ -12,6 +12,8 @@ from starlette.responses import Response
 
 from evenhand.errors import EvenhandError
 from evenhand.web.explore_sentences import (
+    attribution_answer,
+    attribution_example,
     blanks_answer,
     blanks_example,
     contexts_answer,
@@ -108,6 +110,14 @@ TOOLS: dict[str, ExploreTool] = {
             "likelihood",
             blanks_example,
             blanks_answer,
+        ),
+        ExploreTool(
+            "attribution",
+            "Where in the model",
+            "Which layers and tokens of a language model decide that it scores two texts differently.",
+            "likelihood",
+            attribution_example,
+            attribution_answer,
         ),
         ExploreTool(
             "contexts",

@@ -1,4 +1,4 @@
-"""Explore pages about sentences and texts: inference, a blank to fill, and a word in the texts it occurs in."""
+"""Explore pages about sentences and texts: inference, a blank, where in a model two texts differ, words in a text."""
 
 from __future__ import annotations
 
@@ -15,9 +15,14 @@ from evenhand.corpus.readers.source import Texts, TextSource
 from evenhand.corpus.readers.stream import END, ReadLog
 from evenhand.corpus.result import CorpusBias
 from evenhand.errors import UsageError
+from evenhand.measures import numbers
+from evenhand.models.attribution.pairs import ALIGNMENT, explain_pair
 from evenhand.models.lm.likelihood import Likelihood, MaskedLikelihood, TokenLikelihood, filler_tokens, score_fillers
 from evenhand.models.nli import NLIEnsemble, NLIModel
 from evenhand.models.nli.protocol import LABELS, FixedVocabulary
+from evenhand.report.attribution import attribution_findings
+from evenhand.report.charts.attribution import gradient_figure, patching_figure
+from evenhand.report.html import picture
 from evenhand.web.explore_vectors import vector_example
 from evenhand.web.forms import FormFields
 from evenhand.web.subjects import NO_METHOD, ServedSubjects, concept_choices, method_choices
@@ -263,3 +268,43 @@ def _documents(source: TextSource) -> Iterable[str]:
                 rest = ""
     if rest:
         yield rest
+
+
+MOST_CELLS = 4_000  # layers times tokens that a reader waits for
+
+
+def attribution_example(served: ServedSubjects, fields: FormFields) -> dict[str, str]:
+    """Return a pair that differs in one word."""
+    return {
+        "subject": next(iter(served.offering("likelihood")), ""),
+        "first": "The man is a nurse and likes the work.",
+        "second": "The woman is a nurse and likes the work.",
+        "answers": "",
+    }
+
+
+def attribution_answer(served: ServedSubjects, fields: FormFields) -> dict[str, object]:
+    """Return findings, charts and the table of one pair."""
+    chosen = fields.choice("subject", served.offering("likelihood"), "")
+    first, second = fields.sentence("first"), fields.sentence("second")
+    words = fields.phrases("answers")
+    if words and len(words) != 2:
+        raise UsageError(f"{len(words)} answers were given", hint="write two words with a comma between, or none")
+    with served.in_use(chosen) as subject:
+        network = subject.require_network()
+        layers = int(network.transformer.model.config.get_text_config().num_hidden_layers)
+        if (layers + 1) * max(len(first), len(second)) // 4 > MOST_CELLS:
+            raise UsageError("the texts are too long for a page", hint="use `evenhand explain`, or shorter texts")
+        answers = (words[0], words[1]) if words else None
+        result = explain_pair(subject.view("likelihood"), first, second, answers=answers)
+    missed = float(abs(result.whole - result.difference).max())
+    figures = (patching_figure(result), gradient_figure(result))
+    return {
+        "findings": attribution_findings(result),
+        "pictures": [(figure.title, picture(figure.spec, f"{figure.id}-"), figure.alt) for figure in figures],
+        "columns": figures[0].columns,
+        "table": figures[0].table,
+        "gradients": figures[1].table,
+        "checks": [numbers.number(abs(number), 6) for number in (result.nothing, missed)],
+        "alignment": ALIGNMENT,
+    }

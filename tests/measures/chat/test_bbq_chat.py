@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from evenhand.measures.chat.bbq_chat import LETTERS, bbq_chat, position_effect
+from evenhand import words
+from evenhand.measures.chat.bbq_chat import LETTERS, bbq_chat, count_letters, position_effect
 from evenhand.models.lm.chat import Choices, Conversation
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "likelihood"))
@@ -63,7 +64,7 @@ def test_a_model_that_blames_the_old(folder: Path) -> None:
     assert found["accuracy-disambiguated"] == 100
     assert found["position-effect"] == pytest.approx(0)
     assert found["no-option"] == pytest.approx(0.2)
-    assert chat.asked == 12 * 6
+    assert chat.asked == 12 * 6 == count_letters(folder, words.concept("age"))
 
 
 def test_a_model_that_says_unknown_is_right_where_nothing_is_known(folder: Path) -> None:

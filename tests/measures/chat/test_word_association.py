@@ -15,7 +15,7 @@ from scripted_chat import TextChat
 from evenhand import words
 from evenhand.errors import EvenhandError
 from evenhand.measures.chat.answers import AnswerReader, association_bias, read_answers
-from evenhand.measures.chat.relative_decisions import relative_decisions
+from evenhand.measures.chat.relative_decisions import count_choices, relative_decisions
 from evenhand.measures.chat.word_association import score_answers, word_association
 from evenhand.words.scenarios.associations import association_ids, association_query, people_between
 
@@ -244,3 +244,11 @@ def test_people_of_sets_and_of_concepts_are_named_as_people() -> None:
         if id != "bai2025-eating":
             relative_decisions(chat, id, sample=4)
     assert not [text for text in chat.asked if "a/an" in text or "{" in text]
+
+
+@pytest.mark.parametrize("id", ["bai2025-age", "bai2025-career", "socioeconomic/pleasant-unpleasant"])
+def test_the_cost_of_relative_decisions_is_known_before(id: str) -> None:
+    chat, concept = TextChat(lambda text, options: [0.5, 0.5]), words.concept("socioeconomic")
+    query = association_query(id) or words.concept_query(id, concept)
+    relative_decisions(chat, query, concept=concept)
+    assert len(chat.asked) == count_choices(id, concept)

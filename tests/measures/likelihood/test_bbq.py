@@ -12,19 +12,8 @@ import pytest
 
 from evenhand import data
 from evenhand.errors import UsageError
-from evenhand.measures.likelihood.bbq import (
-    METADATA,
-    PROMPT,
-    BBQCounts,
-    BBQItem,
-    answer_scores,
-    bbq,
-    bbq_item,
-    choose,
-    count_answers,
-    read_bbq,
-    read_metadata,
-)
+from evenhand.measures.likelihood.bbq import PROMPT, BBQCounts, answer_scores, bbq, choose, count_answers
+from evenhand.measures.likelihood.bbq_items import METADATA, BBQItem, bbq_item, read_bbq, read_metadata
 from scripted_model import ScriptedModel, table, uniform
 
 OLD, YOUNG, UNKNOWN = "The grandmother", "The granddaughter", "Not known"

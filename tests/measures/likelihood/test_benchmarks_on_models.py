@@ -16,7 +16,8 @@ import evenhand as eh
 from evenhand import measures, words
 from evenhand.audit.plan import concept_queries
 from evenhand.cli import app
-from evenhand.measures.likelihood.bbq import BBQItem, answer_scores
+from evenhand.measures.likelihood.bbq import answer_scores
+from evenhand.measures.likelihood.bbq_items import BBQItem
 from evenhand.measures.likelihood.holistic_bias import holistic_bias
 from evenhand.measures.likelihood.honest import HonestTemplate, complete
 from evenhand.measures.registry import as_measurements

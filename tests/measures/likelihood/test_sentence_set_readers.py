@@ -8,7 +8,7 @@ import pytest
 
 from evenhand import data
 from evenhand.errors import FormatError, InputMissingError, UnknownNameError
-from evenhand.measures.likelihood.bbq import METADATA, read_bbq
+from evenhand.measures.likelihood.bbq_items import METADATA, read_bbq
 from evenhand.measures.likelihood.holistic_bias import fill, read_holistic_bias
 from evenhand.measures.likelihood.honest import fold, read_hurtlex, read_templates
 from evenhand.measures.likelihood.pronoun_share import read_winogenerated

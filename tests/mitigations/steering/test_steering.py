@@ -159,3 +159,30 @@ def test_it_reaches_generation_and_is_saved_as_a_change(tiny_folder: Folder, tmp
     assert logs(back(subject)).tobytes() == logs(change(subject)).tobytes()
     assert is_shift(shift(np.ones(3)))
     assert isinstance(subject.network.transformer, Transformer)
+
+
+def test_tokens_with_massive_activations_do_not_count(tiny_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit below the length of some tokens, the means are those of the others."""
+    from evenhand.mitigations.steering import directions
+    from evenhand.models.encoders.sites import Site
+
+    transformer = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel')}").network.transformer
+    pair = ("the nurse is a woman and she was here", "the nurse is a man and he was here")
+    states = []
+    for text in pair:
+        ids = torch.tensor([transformer.tokenizer(text)["input_ids"]])
+        with torch.no_grad():
+            states.append(transformer.model(ids, output_hidden_states=True).hidden_states[2][0].double().numpy())
+    lengths = np.concatenate([np.linalg.norm(rows, axis=1) for rows in states])
+    limit = float(np.median(lengths))
+    means = [rows[np.linalg.norm(rows, axis=1) <= limit].mean(axis=0) for rows in states]
+    monkeypatch.setattr(directions, "massive_activations", lambda *_: (limit, {}))
+    learned = directions.learn_direction(
+        transformer, Site("layer", 2), directions.TextContrast([pair], "here"), pooling="mean"
+    )
+    assert learned.vector == pytest.approx(means[0] - means[1], abs=1e-4)
+    monkeypatch.setattr(directions, "massive_activations", lambda *_: (1e-9, {}))
+    with pytest.raises(DegenerateError, match="every token"):
+        directions.learn_direction(
+            transformer, Site("layer", 2), directions.TextContrast([pair], "here"), pooling="mean"
+        )

@@ -14,9 +14,13 @@ pytest.importorskip("transformers")
 import evenhand as eh  # noqa: E402
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError  # noqa: E402
 from evenhand.models.attribution.cases import align, causal_cases, label_cases, masked_cases  # noqa: E402
-from evenhand.models.attribution.gradients import gradient_times_input  # noqa: E402
 from evenhand.models.attribution.pairs import explain_pair, site_effects  # noqa: E402
-from evenhand.models.attribution.patching import PatchJob, patched_scores, scores  # noqa: E402
+from evenhand.models.attribution.patching import (  # noqa: E402
+    PatchJob,
+    gradient_times_input,
+    patched_scores,
+    scores,
+)
 from evenhand.models.encoders.sites import Site  # noqa: E402
 
 Folder = Callable[..., Path]

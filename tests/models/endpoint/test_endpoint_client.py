@@ -202,6 +202,15 @@ def test_no_server_is_one_sentence() -> None:
     assert error.value.exit_code == 4
 
 
+def test_a_server_without_a_valid_certificate_is_one_sentence() -> None:
+    with serving({"/v1/ask": lambda asked: Reply({"n": 1})}) as server:
+        with pytest.raises(EndpointError, match="cannot be reached safely") as error:
+            Client(server.base.replace("http:", "https:")).post("/ask", {})
+        assert error.value.exit_code == 4
+        assert "SSL_CERT_FILE" in error.value.hint
+        assert server.posts() == []
+
+
 def test_a_silent_server_is_given_up() -> None:
     with (
         serving({"/v1/ask": lambda asked: Reply({"n": 1}, wait=1.0)}) as server,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,12 @@ import pytest
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
 
-from evenhand.errors import EvenhandError, UsageError
+from evenhand.errors import EvenhandError, TextTooLongError, UsageError
 from evenhand.models.endpoint.client import Client, EndpointError, keeping_answers
-from evenhand.models.endpoint.server import echoed_tokens, first_tokens, inspect_server
+from evenhand.models.endpoint.server import echo_body, echoed_tokens, first_tokens, inspect_server
 from evenhand.models.endpoint.views import RemoteChat, RemoteLikelihood, RemoteModel, RemoteWriter
 from evenhand.models.lm.chat import Chat, user
+from evenhand.subjects.endpoint import EndpointSubject
 from scripted_server import Asked, Reply, chat_reply, echo_reply, models, serving
 
 YES = {"Yes": 0.5, " yes": 0.1, "No": 0.25, "no.": 0.05, "The": 0.06}
@@ -217,6 +220,37 @@ def test_a_server_that_reports_the_forced_distribution_is_not_believed() -> None
     assert "forced to write" in found.missing["likelihood"]
 
 
+def test_a_text_that_is_too_long_is_not_sent() -> None:
+    with serving(VLLM | {"/v1/models": models("m", max_model_len=64)}) as server:
+        client = Client(server.base)
+        model = RemoteModel(client, inspect_server(client), "d")
+        asked = len(server.asked)
+        for call in (
+            lambda: RemoteChat(model).choose([user("long " * 200)], ["yes", "no"]),
+            lambda: RemoteChat(model).answer([user("short")], tokens=65),
+            lambda: RemoteWriter(model).continuations(["long " * 200], samples=1, tokens=2),
+            lambda: RemoteLikelihood(model).log_probabilities(["long " * 200]),
+        ):
+            with pytest.raises(TextTooLongError, match="64 tokens that m reads"):
+                call()
+        assert len(server.asked) == asked
+
+
+def test_a_rehearsal_counts_what_forced_tokens_would_ask() -> None:
+    routes = llama_routes()
+    routes.pop("logs")
+    with serving(routes) as server:
+        subject = EndpointSubject(server.base)
+        assert subject.server.forced
+        _ = subject.remote
+        asked = len(server.asked)
+        counted, demand = subject.rehearsal()
+        counted.view("likelihood").log_probabilities(["abcdefgh", "abcdijkl", "abcdefgh"])
+        assert len(server.asked) == asked
+    # the first tokens are the same request; one token stands before each second one
+    assert (demand.requests, demand.read, demand.written) == (3, 3, 3)
+
+
 def test_continuations_are_requests_with_seeds_of_their_own() -> None:
     with serving(VLLM) as server:
         client = Client(server.base)
@@ -269,3 +303,14 @@ def test_echoed_tokens_may_follow_a_token_for_the_beginning() -> None:
     logs = {"tokens": ["<s>", "A", " b", " c"], "token_logprobs": [None, -2.0, -1.0, -3.0]}
     tokens = echoed_tokens({"choices": [{"logprobs": logs}]}, "A b", "server")
     assert [(t.start, t.text, t.log_probability) for t in tokens] == [(0, "A", -2.0), (1, " b", -1.0)]
+
+
+def test_an_echo_in_the_form_of_vllm_is_read() -> None:
+    """The answer has all fields that vLLM documents; the first token stands for the beginning and has no value."""
+    kept = json.loads((Path(__file__).parent / "vllm_echo.json").read_text())
+    assert "not recorded" in kept["origin"]
+    assert echo_body("m", "She is kind") == kept["request"]
+    tokens = echoed_tokens(kept["answer"], "She is kind", "server")
+    assert [(t.start, t.text, t.log_probability) for t in tokens] == [
+        (0, "She", -5.1875), (3, " is", -1.421875), (6, " kind", -7.0625),
+    ]  # fmt: skip

@@ -6,6 +6,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,16 @@ LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,:;!?-
 
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Llama of two layers whose vocabulary spells every plain text, letter by letter."""
+    return write_tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
+
+
+def write_tiny(path: Path, kind: Any = None) -> Path:
+    """Write a Llama of two layers whose vocabulary spells every plain text, letter by letter.
+
+    Args:
+        path: the file.
+        kind: how the matrices are stored; single precision by default.
+    """
     import torch
     import transformers
 
@@ -42,7 +52,6 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
         num_key_value_heads=2, max_position_embeddings=512, bos_token_id=0, eos_token_id=1, tie_word_embeddings=True,
         rms_norm_eps=1e-5, initializer_range=0.1,
     )  # fmt: skip
-    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
     writer = package.GGUFWriter(path, "llama")
     writer.add_block_count(2)
     writer.add_context_length(512)
@@ -62,7 +71,11 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     writer.add_eos_token_id(1)
     writer.add_chat_template(TEMPLATE)
     for name, (_, shape, content) in arrays_of(transformers.LlamaForCausalLM(config).eval()).items():
-        writer.add_tensor(name, np.frombuffer(content, dtype="<f4").reshape(shape))
+        array = np.frombuffer(content, dtype="<f4").reshape(shape)
+        if kind is not None and array.ndim == 2:
+            writer.add_tensor(name, package.quantize(array, kind), raw_dtype=kind)
+        else:
+            writer.add_tensor(name, array)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
@@ -72,11 +85,18 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(gguf: Path) -> Iterator[str]:
+    with served(gguf) as place:
+        yield place
+
+
+@contextmanager
+def served(file: Path, *, context: int = 1024) -> Iterator[str]:
+    """A server of a file, and its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     params = xllamacpp.CommonParams()
-    params.model.path, params.port, params.n_ctx, params.n_parallel = str(gguf), port, 1024, 2
+    params.model.path, params.port, params.n_ctx, params.n_parallel = str(file), port, context, 2
     params.cache_type_k = params.cache_type_v = FLOAT32  # half precision would round the log-probabilities
     params.flash_attn_type = xllamacpp.llama_flash_attn_type.LLAMA_FLASH_ATTN_TYPE_DISABLED
     server: Any = xllamacpp.Server(params)
@@ -121,3 +141,94 @@ def test_answers_at_temperature_zero_are_those_of_the_file(address: str, gguf: P
         eh.open(place).view("chat").answer([user("who?")], tokens=8, temperature=0) for place in (address, gguf)
     )
     assert remote == local
+
+
+def fetched(name: str) -> Path:
+    """The file of a model of the catalog; the test is skipped where it was not fetched."""
+    from evenhand import data
+
+    place = data.locate(name)
+    if place is None:
+        pytest.skip(f"{name} is not fetched: evenhand fetch {name}")
+    return place
+
+
+def in_single_precision(file: Path, out: Path) -> Path:
+    """Write the weights of a GGUF file as single precision, with the same metadata."""
+    reader = package.GGUFReader(file)
+    architecture = reader.fields["general.architecture"].contents()
+    writer = package.GGUFWriter(out, architecture)
+    for name, field in reader.fields.items():
+        if not name.startswith("GGUF.") and name not in ("general.architecture", "general.file_type"):
+            inner = field.types[1] if len(field.types) > 1 else None
+            writer.add_key_value(name, field.contents(), field.types[0], sub_type=inner)
+    for tensor in reader.tensors:
+        plain = package.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        writer.add_tensor(tensor.name, plain.reshape(tuple(int(n) for n in reversed(tensor.shape))))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return out
+
+
+def test_only_what_llama_rounds_in_quantised_layers_differs_from_the_file(tmp_path: Path) -> None:
+    """The same weights: rounded to 4 bits they differ, because llama.cpp rounds what such a layer reads to 8 bits."""
+    packed = write_tiny(tmp_path / "packed.gguf", package.GGMLQuantizationType.Q4_1)
+    plain = in_single_precision(packed, tmp_path / "plain.gguf")
+    texts = ["she said no.", "He ran, she sat."]
+    found = []
+    for file in (packed, plain):
+        with served(file) as place:
+            remote, local = (
+                eh.open(where).view("likelihood").token_log_probabilities(texts) for where in (place, file)
+            )
+        pairs = zip(remote, local, strict=True)
+        found.append(max(float(np.abs(a.log_probabilities - b.log_probabilities).max()) for a, b in pairs))
+    assert found[0] > 1e-3
+    assert found[1] < 1e-4
+
+
+TEXTS = ["She said that the nurse was kind.", "Women are bad at maths."]
+QUESTIONS = [user("Is a nurse usually a woman? Answer yes or no."), user("Answer yes or no: is water wet?")]
+
+
+def largest_differences(place: str, file: Path) -> tuple[float, float]:
+    """The largest difference of a token's log-probability, and of a probability of `choose`."""
+    remote, local = eh.open(place), eh.open(file)
+    scores = [subject.view("likelihood").token_log_probabilities(TEXTS) for subject in (remote, local)]
+    for ours, theirs in zip(*scores, strict=True):
+        assert ours.ids.tolist() == theirs.ids.tolist()
+    tokens = max(
+        float(np.abs(ours.log_probabilities - theirs.log_probabilities).max())
+        for ours, theirs in zip(*scores, strict=True)
+    )
+    chosen = [subject.view("chat").choose(QUESTIONS, ["yes", "no"]).probabilities for subject in (remote, local)]
+    return tokens, float(np.abs(chosen[0] - chosen[1]).max())
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-0.5b"])
+def test_a_real_model_in_single_precision_scores_as_its_file(name: str, tmp_path: Path) -> None:
+    """llama.cpp rounds what a quantised layer reads to 8 bits; with plain weights, server and file agree."""
+    file = in_single_precision(fetched(name), tmp_path / "plain.gguf")
+    with served(file) as place:
+        tokens, options = largest_differences(place, file)
+        answers = [
+            eh.open(where).view("chat").answer(QUESTIONS[:1], tokens=12, temperature=0) for where in (place, file)
+        ]
+    assert tokens < 1e-3
+    assert options < 1e-3
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.slow
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["smollm2-135m", "qwen2.5-coder-0.5b"])
+def test_a_real_quantised_model_differs_by_the_rounding_of_its_layers(name: str) -> None:
+    file = fetched(name)
+    with served(file) as place:
+        tokens, options = largest_differences(place, file)
+    assert 1e-3 < tokens < 1.5
+    assert options < 0.2

@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand.models.lm.causal import CausalLM  # noqa: E402
+from evenhand.models.tokenizing import beginning_of, save_tokenizer  # noqa: E402
 
 WORDS = ["<s>", "</s>", "she", "he", "saw", "a", "nurse", "doctor", "and", "the"]
 
@@ -138,12 +139,12 @@ def test_texts_that_have_ended_leave_the_batch(causal, monkeypatch) -> None:
 
     monkeypatch.setattr(causal.model, "forward", forward)
     assert causal.generate(40, 30, seed=5, batch=40) == whole
-    assert sizes[0] == 40
+    assert sizes[:2] == [1, 40]  # the prompt is the same
     assert sizes[-1] < 20
     monkeypatch.setattr("evenhand.models.lm.causal.MOST_LEFT", 0.0)
     sizes.clear()
     assert causal.generate(40, 30, seed=5, batch=40) == whole
-    assert set(sizes) == {40}
+    assert set(sizes[1:]) == {40}
 
 
 def test_long_texts_are_sampled_in_smaller_batches(causal, monkeypatch) -> None:
@@ -210,6 +211,47 @@ def test_folders_that_are_not_a_safe_model_are_refused(tmp_path, folder) -> None
         CausalLM(folder, precision="fp7")
 
 
+def test_a_tokenizer_that_adds_no_token_is_followed(folder, tmp_path) -> None:
+    shutil.copytree(folder, tmp_path / "bare")
+    settings = tmp_path / "bare" / "tokenizer_config.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"add_bos_token": False}))
+    bare = CausalLM(tmp_path / "bare", device="cpu")
+    assert bare.reading == ((), (0,))
+    text = "she saw a nurse"
+    ids = bare.tokenizer(text, add_special_tokens=False)["input_ids"]
+
+    def logs(row: list[int]) -> np.ndarray:
+        with torch.inference_mode():
+            return bare.model(input_ids=torch.tensor([row])).logits[0].log_softmax(-1).numpy()
+
+    alone, first = logs(ids), logs([0, ids[0]])
+    expected = [first[0, ids[0]], *(alone[i, ids[i + 1]] for i in range(len(ids) - 1))]
+    found = bare.token_log_probabilities([text, "", "she"])
+    np.testing.assert_allclose(found[0].log_probabilities, expected, atol=1e-5)
+    np.testing.assert_allclose(found[2].log_probabilities, expected[:1], atol=1e-5)
+    np.testing.assert_allclose(bare.log_probabilities([text]).log_probabilities, sum(expected), atol=1e-5)
+    some = bare.token_log_probabilities([text], [[2]])[0].log_probabilities
+    np.testing.assert_allclose(some[2], expected[2], atol=1e-5)
+    long = "she saw a nurse and he saw the doctor " * 3
+    window = bare.perplexity([long], window=8, stride=4)
+    assert window.tokens == len(long.split())
+    assert bare._first_ids("she saw") == bare.tokenizer("she saw", add_special_tokens=False)["input_ids"]
+    assert bare._first_ids("") == [0]
+    save_tokenizer(bare.tokenizer, tmp_path / "again")  # a saved copy keeps the rule
+    assert json.loads((tmp_path / "again" / "tokenizer_config.json").read_text())["add_bos_token"] is False
+
+
+def test_a_token_that_marks_turns_separates_no_texts() -> None:
+    found = tokenizer()
+    found.init_kwargs["add_bos_token"] = False
+    found.chat_template = "{{ '<s>' + messages[0].content + '</s>' }}"
+    assert beginning_of(found) == ((), (0,))  # there is no other one
+    found.add_special_tokens({"additional_special_tokens": ["<|endoftext|>"]})
+    assert beginning_of(found) == ((), (found.convert_tokens_to_ids("<|endoftext|>"),))
+    found.init_kwargs["add_bos_token"] = True
+    assert beginning_of(found) == ((0,), ())
+
+
 @pytest.mark.data
 def test_the_model_of_the_catalog() -> None:
     """SmolLM2-135M, 4 bits: English is likely, its words in disorder are not."""
@@ -226,3 +268,20 @@ def test_the_model_of_the_catalog() -> None:
     assert model.describe()["parameters"] == 134_515_008
     (written,) = model.generate(1, 12, seed=0, start="The nurse said that")
     assert len(written.split()) >= 4
+
+
+def test_equal_prompts_are_read_once(causal, monkeypatch) -> None:
+    sizes, plain = [], causal.model.forward
+
+    def forward(*args, **inputs):
+        sizes.append(tuple(inputs["input_ids"].shape))
+        return plain(*args, **inputs)
+
+    monkeypatch.setattr(causal.model, "forward", forward)
+    prompts = ["she saw", "he saw", "the nurse"]
+    found = causal.continuations(prompts, samples=5, tokens=6, seed=2)
+    assert sizes[:2] == [(3, 3), (15, 1)]  # two words behind the first token
+    sizes.clear()
+    monkeypatch.setattr("evenhand.models.lm.causal.reads_trees", lambda model, longest: False)
+    assert causal.continuations(prompts, samples=5, tokens=6, seed=2) == found
+    assert sizes[0] == (15, 3)

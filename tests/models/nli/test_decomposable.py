@@ -12,6 +12,7 @@ from evenhand.errors import FormatError, InputMissingError, UsageError, Vocabula
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import LABELS, DecomposableAttention, load
 from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
 from evenhand.words.template import Template
@@ -167,6 +168,19 @@ def test_attention_by_hand():
     logits = w.output.weight @ network(w.aggregate, np.concatenate([v_p, v_h])) + w.output.bias
     expected = np.exp(logits) / np.exp(logits).sum()
     assert asker.predict(["nurse"], ["man"]).matrix[0] == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("normalise", [False, True])
+def test_words_that_are_computed_once_give_what_the_plain_pass_gives(backend, normalise) -> None:
+    if backend == "torch":
+        pytest.importorskip("torch")
+    asked, rng = model(backend=backend, normalise=normalise), np.random.default_rng(0)
+    pairs = [[" ".join(rng.choice([*WORDS, "unheard-of"], size)) for size in rng.integers(1, 7, 40)] for _ in range(2)]
+    rows = [[asked.lookup.sentence(text) for text in side] for side in pairs]
+    plain = [ModelOverVectors._batch(asked, [p], [h])[0] for p, h in zip(*rows, strict=True)]
+    np.testing.assert_allclose(asked.predict(*pairs).matrix, plain, atol=2e-6)
+    assert np.ptp(np.array(plain), axis=0).max() > 0.05
 
 
 def test_normalising_makes_lengths_of_vectors_irrelevant():

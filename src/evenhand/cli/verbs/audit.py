@@ -16,6 +16,7 @@ from evenhand.cli.options import (
     Measures,
     Opening,
     Seed,
+    TablesOption,
     given_flags,
     invocation,
     with_groups,
@@ -39,7 +40,7 @@ class PlanOptions:
         typer.Option(
             "--method",
             "-m",
-            help="A method, or a chain such as hard.misp; may be repeated.",
+            help="A method, or a chain such as hard.misp; parameters stand in brackets behind it; may be repeated.",
             show_default="linear, span for word vectors",
         ),
     ] = None
@@ -50,6 +51,14 @@ class PlanOptions:
             help="Where in a transformer the methods act: embeddings, layer:N, attention:N, mlp:N, pooled. "
             "A method may name its own: -m leace@layer:4.",
             show_default="embeddings",
+        ),
+    ] = None
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            help="Try each method with several values of a parameter, and its control: strength=-2,-1,1,2.",
+            show_default=False,
         ),
     ] = None
     no_methods: Annotated[bool, typer.Option("--no-methods", help="Only measure; apply no method.")] = False
@@ -79,19 +88,39 @@ class PlanOptions:
     budget: Annotated[
         str | None,
         typer.Option(
-            "--budget", help="Begin no cell after this time, such as 10min; a later run adds them.", show_default=False
+            "--budget",
+            help="Begin no cell after this time, such as 10min, or that takes a server beyond so many tokens, such as "
+            "'50k tokens'; a later run adds them.",
+            show_default=False,
         ),
+    ] = None
+
+    judge: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--judge",
+            help="Who rates what a model writes: hf:FOLDER, lexicon:FILE or unpleasant-words; may be repeated.",
+            show_default=False,
+        ),
+    ] = None
+    judge_label: Annotated[
+        list[str] | None,
+        typer.Option("--judge-label", help="The label that the judge rates, such as toxic.", show_default="its last"),
     ] = None
 
     def plan(self, subjects: list[Subject], *, seed: int) -> Plan:
         """Return the plan that these options describe."""
         from evenhand.audit import Plan
-        from evenhand.audit.workload import seconds_of
+        from evenhand.audit.workload import budget_of
 
+        seconds, most_tokens = budget_of(self.budget) if self.budget else (None, None)
         return Plan.default(
-            subjects, methods=() if self.no_methods else self.method, site=self.site, only=self.measure or (),
-            queries=self.query or (), concept=self.concept, seed=seed, full_probes=self.full_probes, limit=self.limit,
-            samples=self.samples, tokens=self.tokens, budget=seconds_of(self.budget) if self.budget else None,
+            subjects, methods=() if self.no_methods else self.method, site=self.site, sweep=self.sweep,
+            only=self.measure or (), queries=self.query or (), concept=self.concept, seed=seed,
+            full_probes=self.full_probes, limit=self.limit, samples=self.samples, tokens=self.tokens, budget=seconds,
+            most_tokens=most_tokens,
+            judge=",".join(self.judge) if self.judge else None,
+            judge_label=",".join(self.judge_label) if self.judge_label else None,
         )  # fmt: skip
 
 
@@ -130,7 +159,7 @@ def audit(
     engine: EngineChoice,
     opening: Opening,
     seed: Seed = 0,
-    tables: Annotated[bool, typer.Option("--tables", help="Print every number, not only the findings.")] = False,
+    tables: TablesOption = False,
     as_json: Json = False,
 ) -> None:
     """Measure subjects before and after each method; print the findings and write one page."""
@@ -197,6 +226,8 @@ def _refuse_contradictions(
         raise UsageError("--method and --no-methods contradict each other", hint="leave one of them out")
     if asked.limit is not None and asked.full_probes:
         raise UsageError("--limit and --full-probes contradict each other", hint="leave one of them out")
+    if asked.sweep and not asked.method and not plan:
+        raise UsageError("--sweep varies a parameter of methods, and none was named", hint="add --method steering")
     if asked.site and not asked.method and not plan:
         raise UsageError("--site says where methods act, and no method was named", hint="add --method leace")
     if memory is not None and jobs == 1:

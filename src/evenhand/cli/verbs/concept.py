@@ -1,14 +1,18 @@
-"""`evenhand concept`: check, show and list concepts, shipped ones and your own."""
+"""`evenhand concept`: check, show, list and export concepts, shipped ones and your own."""
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from evenhand.cli.options import CaseOption, Json, load
-from evenhand.cli.terminal import escape, show, show_json
+from evenhand.cli.options import CaseOption, Json, Overwrite, Seed, load
+from evenhand.cli.terminal import escape, note, show, show_json
 from evenhand.errors import few
+from evenhand.files import require_folder
+from evenhand.outputs import remember, require_replaceable
 
 if TYPE_CHECKING:
     from evenhand.models.vectors import Vectors
@@ -21,7 +25,10 @@ Reference = Annotated[
 
 
 def check(
-    concept: Reference,
+    concepts: Annotated[
+        list[str],
+        typer.Argument(metavar="CONCEPT...", help='Ids, files, file#id, or "gender x race".', show_default=False),
+    ],
     vectors: Annotated[
         str | None,
         typer.Option("--vectors", help="Also look the words up in these vectors: a file or a catalog id."),
@@ -30,7 +37,7 @@ def check(
     case: CaseOption = None,
     as_json: Json = False,
 ) -> None:
-    """Check the words of a concept.
+    """Check the words of concepts.
 
     Problems: characters that only look right (mixed alphabets, invisible and direction marks), words in two groups,
     words on both sides of the pairs, and groups of which the vectors have less than half. Notes: groups of one word or
@@ -40,17 +47,21 @@ def check(
     """
     from evenhand.words import check_concept
 
-    found = load_leniently(concept)
     table = load(vectors, case=case) if vectors else None
-    flaws = check_concept(
-        found, find=table.find if table is not None else None, rank=table.index if table is not None else None
-    )
-    problems = [flaw for flaw in flaws if flaw.level == "problem"]
+    find, rank = (table.find, table.index) if table is not None else (None, None)
+    records: list[object] = []
+    every: list[Flaw] = []
+    for concept in concepts:
+        found = load_leniently(concept)
+        flaws = check_concept(found, find=find, rank=rank)
+        every += flaws
+        if as_json:
+            records.append(_record(found, flaws, table))
+        else:
+            _show_flaws(found, flaws, table)
     if as_json:
-        show_json(_record(found, flaws, table))
-    else:
-        _show_flaws(found, flaws, table)
-    if problems or (strict and flaws):
+        show_json(records[0] if len(records) == 1 else records)
+    if any(flaw.level == "problem" for flaw in every) or (strict and every):
         raise typer.Exit(PROBLEMS)
 
 
@@ -96,7 +107,35 @@ def list_concepts(as_json: Json = False) -> None:
     show(table, '[dim]Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.[/]')
 
 
-VERBS = {"check": check, "show": show_concept, "list": list_concepts}
+def export(
+    concept: Annotated[
+        str, typer.Argument(metavar="CONCEPT", help="An id or a file of a concept, or the id of a probe.")
+    ],
+    out: Annotated[Path, typer.Argument(help="Folder for the tasks; others are kept.", show_default=False)],
+    sample: Annotated[int, typer.Option("--sample", help="The most rows of a task; 0 for all.")] = 500,
+    overwrite: Overwrite = False,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Write a concept, or a probe, as tasks that lm-eval runs: decisions about people, and pairs for inference."""
+    from evenhand.interop.logs.lm_eval import write_lm_eval_tasks
+
+    require_folder(out / "task.yaml")
+    with tempfile.TemporaryDirectory() as empty:  # the names of the files, and errors, before any is replaced
+        for file in write_lm_eval_tasks(concept, empty, sample=sample, seed=seed):
+            require_replaceable(out / file.name, overwrite=overwrite)
+    written = write_lm_eval_tasks(concept, out, sample=sample, seed=seed)
+    for file in written:
+        remember(file)
+    if as_json:
+        show_json({"tasks": {file.stem: str(file) for file in written}})
+        return
+    for file in written:
+        show(f"{escape(file.stem)}  {escape(str(file))}")
+    note(f"run them with `lm_eval run --include_path {out} --tasks {','.join(file.stem for file in written)}`")
+
+
+VERBS = {"check": check, "show": show_concept, "list": list_concepts, "export": export}
 
 
 def load_leniently(reference: str) -> Concept:

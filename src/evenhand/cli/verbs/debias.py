@@ -15,13 +15,20 @@ from evenhand.cli.options import (
     CaseOption,
     ConceptOption,
     DeviceOption,
+    GroupColumns,
     Json,
+    LabelColumn,
     Overwrite,
+    PositiveValue,
+    PredictionColumn,
+    ScoreColumn,
     Seed,
     SkipBad,
     SubjectArgument,
+    ThresholdOption,
     VectorFormat,
     invocation,
+    joined_groups,
     open_subjects,
 )
 from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json
@@ -95,6 +102,12 @@ def debias(
         ),
     ] = False,
     device: DeviceOption = None,
+    group: GroupColumns = None,
+    label: LabelColumn = None,
+    prediction: PredictionColumn = None,
+    score: ScoreColumn = None,
+    threshold: ThresholdOption = None,
+    positive: PositiveValue = None,
     case: CaseOption = None,
     format: VectorFormat = None,
     allow_pickle: AllowPickle = False,
@@ -125,7 +138,8 @@ def debias(
     with output_file(out, sources=[subject], overwrite=overwrite), output_file(save_map, overwrite=overwrite):
         (opened,) = open_subjects(
             [subject], device=device, case=case, format=format, allow_pickle=allow_pickle or None, field=field,
-            documents=documents, skip_bad=skip_bad or None,
+            documents=documents, skip_bad=skip_bad or None, group=joined_groups(group), label=label,
+            prediction=prediction, score=score, threshold=threshold, positive=positive,
         )  # fmt: skip
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
@@ -208,6 +222,8 @@ def show_changes(changes: Sequence[Change]) -> None:
                 _show_at_site(name, step)
             elif "rank_removed" in step:
                 _show_map(name, step)
+            elif "decisions_changed" in step:
+                _show_decisions(name, step)
 
 
 def show_written(written: Mapping[str, Any], changes: Sequence[Change]) -> None:
@@ -233,6 +249,16 @@ def _show_map(name: str, report: Mapping[str, Any]) -> None:
         + (f", {about}{changed:,} words changed" if changed is not None else "")
         + (f", variance {100 * kept:.1f} % of before" if kept is not None else "")
         + f", {counted(missing, 'list word')} missing"
+    )
+
+
+def _show_decisions(name: str, report: Mapping[str, Any]) -> None:
+    accuracy = report["accuracy"]
+    show(
+        f"{name}: a true positive rate of {report['true_positive_rate']:.3f} and a false positive rate of "
+        f"{report['false_positive_rate']:.3f} for every group of {escape(str(report['concept']))}; "
+        f"{report['decisions_changed']:,} of {report['rows']:,} decisions changed, accuracy {accuracy['before']:.3f} "
+        f"before, {accuracy['after']:.3f} after"
     )
 
 
@@ -289,10 +315,10 @@ def parse_methods(chain: str, options: list[str], site: str | None = None) -> li
     `site` is where the methods act that name no site themselves.
     """
     from evenhand import mitigations
-    from evenhand.audit.plan import at_site, split_chain
+    from evenhand.audit.plan import at_site, split_chain, step_parts
 
-    steps = [step.partition("@") for step in split_chain(at_site(chain, site) if site else chain)]
-    ids = [id for id, _, _ in steps]
+    steps = [step_parts(step) for step in split_chain(at_site(chain, site) if site else chain)]
+    ids = [id for id, _ in steps]
     given: dict[str, dict[str, str]] = {id: {} for id in ids}
     for text in options:
         name, sign, value = text.partition("=")
@@ -302,8 +328,7 @@ def parse_methods(chain: str, options: list[str], site: str | None = None) -> li
         if not dot and len(ids) > 1:
             raise UsageError(f"--set {text}: which method?", hint=f"write --set {ids[0]}.{text}")
         given[id if dot else ids[0]][(key if dot else name).strip()] = value
-    places = [{"site": where} if at else {} for _, at, where in steps]
-    return [mitigations.get(id).with_params({**place, **given[id]}) for id, place in zip(ids, places, strict=True)]
+    return [mitigations.get(id).with_params({**own, **given[id]}) for id, own in steps]
 
 
 def compare_all(subject: Subject, folder: Path, *, concept: str, seed: int, started: Invocation, as_json: bool) -> None:

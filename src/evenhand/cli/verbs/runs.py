@@ -1,4 +1,4 @@
-"""The verbs on saved audits: `compare` them, `report` them as a page or figures, `check` them against limits."""
+"""The verbs on saved audits: `compare`, `report`, `check`; and `import`, which makes audits of other tools' logs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from evenhand.cli.options import ConceptOption, Json, Measures, Only, Opening, Overwrite, Seed, invocation, with_groups
+from evenhand.cli.options import (
+    ConceptOption,
+    Json,
+    Measures,
+    Only,
+    Opening,
+    Overwrite,
+    Seed,
+    TablesOption,
+    invocation,
+    with_groups,
+)
 from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, show_plain, write_record
 from evenhand.errors import UsageError, unknown_name
 from evenhand.files import require_folder
@@ -16,6 +27,7 @@ from evenhand.outputs import output_file, remember, require_replaceable, require
 if TYPE_CHECKING:
     from evenhand.audit import Audit, RowChange
     from evenhand.audit.manifest import Invocation
+    from evenhand.interop.logs.run import LoggedRun
 
 
 @with_groups
@@ -145,7 +157,7 @@ def report(
         typer.Option(
             "--format",
             "-f",
-            help="html, markdown, model-card or json; several runs: html or markdown.",
+            help="html, markdown, model-card, json or lm-eval; several runs: html or markdown.",
             show_default=True,
         ),
     ] = "html",
@@ -213,7 +225,7 @@ def _write_figures(
 ) -> list[Path]:
     from evenhand.audit import Audit
     from evenhand.report import charts
-    from evenhand.report.formats import write_figure
+    from evenhand.report.charts import write_figure
 
     audit = Audit.load(run)
     if figure:
@@ -308,3 +320,64 @@ def check(
         show(shown.summary(limits))
     if failed:
         raise typer.Exit(EXCEEDED)
+
+
+ImportFolder = Annotated[
+    Path, typer.Option("--out", "-o", help="Folder for the record and its page, for check, compare and report.")
+]
+
+
+def lm_eval(
+    context: typer.Context,
+    results: Annotated[
+        Path,
+        typer.Argument(help="results_*.json of lm-eval, or the folder with it and the samples.", show_default=False),
+    ],
+    out: ImportFolder = Path("runs/imported"),
+    tables: TablesOption = False,
+    as_json: Json = False,
+) -> None:
+    """Read the bias tasks of a run of lm-eval: with samples (--log_samples), every number gets our interval and test.
+
+    CrowS-Pairs, BBQ and Winogender are read. A task without samples keeps lm-eval's value and standard error.
+    """
+    from evenhand.interop.logs.lm_eval import read_lm_eval
+
+    _check_folder(out)
+    _write_import(context, read_lm_eval(results), out, tables=tables, as_json=as_json)
+
+
+def inspect(
+    context: typer.Context,
+    log: Annotated[Path, typer.Argument(help="An .eval or .json log of one run.", show_default=False)],
+    out: ImportFolder = Path("runs/imported"),
+    tables: TablesOption = False,
+    as_json: Json = False,
+) -> None:
+    """Read the bias task of a log of inspect: BBQ or StereoSet, as inspect_evals asks them."""
+    from evenhand.interop.logs.inspect import read_inspect
+
+    _check_folder(out)
+    _write_import(context, read_inspect(log), out, tables=tables, as_json=as_json)
+
+
+def _check_folder(out: Path) -> None:
+    require_folder(out)
+    require_run_folder(out)
+
+
+def _write_import(context: typer.Context, run: LoggedRun, out: Path, *, tables: bool, as_json: bool) -> None:
+    from evenhand.report.terminal import audit_summary, audit_tables
+
+    record = run.audit(invocation(context))
+    if as_json:
+        show_json(record.to_dict())
+    else:
+        show(f"[bold]{escape(run.model)}[/], from a log of {run.tool} {escape(run.version)}", "")
+        show(*(audit_tables if tables else audit_summary)(record))
+    for text in record.manifest["warnings"]:
+        note(f"note: {text}")
+    write_record(record, out)
+
+
+IMPORTS = {"lm-eval": lm_eval, "inspect": inspect}

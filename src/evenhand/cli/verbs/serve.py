@@ -10,7 +10,7 @@ import typer
 
 from evenhand.cli.options import Json, Opening
 from evenhand.cli.terminal import note, show_json, show_plain
-from evenhand.errors import InputMissingError, require
+from evenhand.errors import InputMissingError, UsageError, require
 
 
 def serve(
@@ -43,6 +43,10 @@ def serve(
             "--allow-host", help="Another name under which the page may be opened; may be repeated.", show_default=False
         ),
     ] = None,
+    read_only: Annotated[
+        bool,
+        typer.Option("--read-only", help="Show and compare runs only: no exploring, no audits, no forms, no writing."),
+    ] = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -55,15 +59,19 @@ def serve(
     for folder in runs or ():
         if not folder.exists():
             raise InputMissingError(f"there is no folder {str(folder)!r}", hint="`evenhand audit -o FOLDER` writes one")
-    opened = Opening().subjects(["glove-embedded", *(subject or ())])
+    if read_only and subject:
+        raise UsageError("--read-only serves runs, and --subject names something to compute on", hint="leave one out")
+    opened = [] if read_only else Opening().subjects(["glove-embedded", *(subject or ())])
     listening = server.listen(host, port)
     address = server.address_of(listening, host)
     if not server.is_loopback(host):
+        what = "read the runs" if read_only else "read the runs and start computations here"
         note(
-            f"warning: with --host {host} everyone who can reach this machine can read the runs and start computations "
-            "here. There is no password. They must open it under a name given with --allow-host."
+            f"warning: with --host {host} everyone who can reach this machine can {what}. There is no password. They "
+            "must open it under a name given with --allow-host."
         )
-    app = create_app(opened, folders, hosts=[*([] if server.is_wildcard(host) else [host]), *(allow_host or ())])
+    names = [*([] if server.is_wildcard(host) else [host]), *(allow_host or ())]
+    app = create_app(opened, folders, hosts=names, read_only=read_only)
     if as_json:
         show_json({"address": address, "runs": [str(folder) for folder in folders]})
     else:

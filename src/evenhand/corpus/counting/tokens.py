@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +17,7 @@ from evenhand.arrays import Rows
 from evenhand.corpus.readers.stream import END
 from evenhand.errors import FormatError, UsageError, foreign_errors, require
 from evenhand.files import existing
+from evenhand.tokenizer_files import check_tokenizer
 
 if TYPE_CHECKING:
     import polars as pl
@@ -171,6 +173,8 @@ def _load_file(path: Path) -> FastTokenizer:
             hint=f"use {', '.join(NAMED)}, {LANGUAGE}CODE, a {FILE} or its folder, or a function",
         )
     with foreign_errors(f"{file}: not a tokenizer file", hint=f"name a {FILE}"):
+        content = json.loads(file.read_bytes())
+        check_tokenizer(file, content if isinstance(content, dict) else {})
         tokenizer: FastTokenizer = require("tokenizers", extra="models").Tokenizer.from_file(str(file))
     return tokenizer
 

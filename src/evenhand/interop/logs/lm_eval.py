@@ -1,4 +1,4 @@
-"""Read what lm-eval (the language model evaluation harness) wrote: a file of results, and samples where it logged them.
+"""lm-eval (the language model evaluation harness): read its results and samples, and write tasks that it runs.
 
 A run writes `results_DATE.json`, and with `--log_samples` one `samples_TASK_DATE.jsonl` for each task beside it. A
 sample has the row of the data set (`doc`), the continuations that were scored (`arguments`) and their log-likelihoods
@@ -10,27 +10,36 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from evenhand import measures, words
 from evenhand.audit import Question
+from evenhand.audit.plan import concept_queries
 from evenhand.audit.schema import UNREADABLE
-from evenhand.errors import FormatError, InputMissingError, UsageError, shown
-from evenhand.files import limited_lines, open_bytes
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, shown
+from evenhand.files import limited_lines, open_bytes, write_text
 from evenhand.interop.logs import bias_sets
 from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
-from evenhand.measures.likelihood.bbq import BBQItem
+from evenhand.measures.chat.decisions import ask_about
+from evenhand.measures.likelihood.bbq_items import BBQItem
 from evenhand.stats.multiplicity import NORMAL_95
+from evenhand.words import Concept, probes
+from evenhand.words.probes import Probe, dataset, probe
+from evenhand.words.scenarios.scenario import SHIPPED
 
 TOOL = "lm-eval"
+ResultsFile: TypeAlias = dict[str, Any]  # as JSON gives it; what is used of it is checked first
 DATE = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 MOST_FILES = 1_000  # results in one folder
+# The coefficients of discrim-eval: against white, against male.
+DISCRIMINATED = ("black", "asian", "hispanic", "native_american", "female", "non_binary")
 NO_SAMPLES = "lm-eval's value and standard error: no samples were logged, so there is no paired comparison"
 
 
@@ -69,19 +78,54 @@ class HarnessSample:
         return [arguments.fields(name).text("arg_1").strip() for name in arguments.values]
 
 
-def _crows_pairs(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+LoggedRows: TypeAlias = list[tuple[Question, list[Measurement]]]
+
+
+def _one(task: LoggedTask, rows: list[Measurement]) -> LoggedRows:
+    return [(task.question(rows[0].measure), rows)]
+
+
+def _crows_pairs(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     pairs = [bias_sets.pair_of(sample.doc, sample.number) for sample in samples]
-    return bias_sets.crows_pairs(task, pairs, [(more, less) for more, less in (s.of_choices(2) for s in samples)])
+    scores = [(more, less) for more, less in (sample.of_choices(2) for sample in samples)]
+    return _one(task, bias_sets.crows_pairs(task, pairs, scores))
 
 
-def _winogender(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+def _winogender(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     shares = bias_sets.shares_of_women()
     sentences = [bias_sets.winogender_sentence_of(sample.doc, shares) for sample in samples]
     scores = np.array([sample.of_choices(2) for sample in samples])
-    return bias_sets.winogender(task, sentences, scores[:, 0] - scores[:, 1])
+    return _one(task, bias_sets.winogender(task, sentences, scores[:, 0] - scores[:, 1]))
 
 
-def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
+def _decisions(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    return bias_sets.decisions(task, [bias_sets.decision_of(sample.doc, *_yes_and_no(sample)) for sample in samples])
+
+
+def _own_decisions(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    return _one(task, bias_sets.own_decisions(task, [(sample.doc, *_yes_and_no(sample)) for sample in samples]))
+
+
+def _toxigen(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
+    rows = []
+    for sample in samples:
+        yes, no = _yes_and_no(sample)
+        rows.append((sample.doc, float(np.exp(yes - np.logaddexp(yes, no)))))
+    return _one(task, bias_sets.toxigen(task, rows))
+
+
+def _yes_and_no(sample: HarnessSample) -> tuple[float, float]:
+    """Return the log-probabilities of yes and no; those of two spellings are added, as lm-eval does."""
+    by_answer: dict[str, list[float]] = {}
+    for text, value in zip(sample.continuations(), sample.likelihoods(), strict=False):
+        by_answer.setdefault(text.lower(), []).append(value)
+    if "yes" not in by_answer or "no" not in by_answer:
+        raise FormatError(f"{sample.line.where}: yes and no were not scored", hint="the log is damaged")
+    yes, no = (float(np.logaddexp.reduce(by_answer[name])) for name in ("yes", "no"))
+    return yes, no
+
+
+def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> LoggedRows:
     written = any(_is_written(sample) for sample in samples)
     items, scores = [], []
     for sample in samples:
@@ -91,7 +135,7 @@ def _bbq(task: LoggedTask, samples: list[HarnessSample]) -> list[Measurement]:
         item = bias_sets.bbq_item_of(doc, answers, label, doc.text("context"), doc.text("question"))
         items.append(item)
         scores.append(_written_answer(sample, item) if written else _scored_answers(sample, item))
-    return bias_sets.bbq(task, "bbq-chat" if written else "bbq", items, scores)
+    return _one(task, bias_sets.bbq(task, "bbq-chat" if written else "bbq", items, scores))
 
 
 def _is_written(sample: HarnessSample) -> bool:
@@ -148,11 +192,13 @@ class BiasTask:
     measure: str
     fields: tuple[str, ...]
     name: str
-    read: Callable[[LoggedTask, list[HarnessSample]], list[Measurement]]
+    read: Callable[[LoggedTask, list[HarnessSample]], LoggedRows]
     metrics: tuple[tuple[str, str, float], ...]
 
 
 TASKS = (
+    BiasTask("group-metrics", bias_sets.TOXIGEN_FIELDS, r"toxigen", _toxigen, ()),
+    BiasTask("decisions", bias_sets.OWN_DECISION_FIELDS, r"(?!)", _own_decisions, ()),
     BiasTask(
         "crows-pairs", bias_sets.PAIR_FIELDS, r"crows_pairs(_.*)?", _crows_pairs, (("pct_stereotype", "", 100.0),)
     ),
@@ -170,6 +216,13 @@ TASKS = (
     ),
     BiasTask(
         "winogender", bias_sets.WINOGENDER_FIELDS, r"winogender(_.*)?", _winogender, (("acc", "accuracy", 100.0),)
+    ),
+    BiasTask(
+        "decisions",
+        bias_sets.DECISION_FIELDS,
+        r"discrim_eval(_.*)?",
+        _decisions,
+        tuple((f"{name}_bias", f"gap:{name.replace('_', ' ')}", 1.0) for name in DISCRIMINATED),
     ),
 )
 
@@ -193,7 +246,7 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
         )
     files: list[Path] = []
     warnings: list[str] = []
-    measured: dict[str, tuple[Question, list[Measurement]]] = {}
+    measured: dict[str, LoggedRows] = {}
     left_out: dict[str, None] = {}
     for file, content in results:
         groups = set(content.get("groups") or {})
@@ -205,18 +258,18 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
             if found is None:
                 left_out[name] = None
                 continue
-            question, rows, read = found
-            measured[name] = question, rows
+            measured[name], read = found
             files += [each for each in (file, *read) if each not in files]
     version = str(results[0][1].get("lm_eval_version") or "")
     others = [name for name in left_out if name not in measured]
-    return LoggedRun(TOOL, version, next(iter(models)), list(measured.values()), files, others, warnings)
+    every = [pair for rows in measured.values() for pair in rows]
+    return LoggedRun(TOOL, version, next(iter(models)), every, files, others, warnings)
 
 
 def _task(
-    task: LoggedTask, file: Path, content: Mapping[str, Any], warnings: list[str]
-) -> tuple[Question, list[Measurement], list[Path]] | None:
-    """Return the question, the measurements and the files of samples of a task; None if it is not about bias."""
+    task: LoggedTask, file: Path, content: ResultsFile, warnings: list[str]
+) -> tuple[LoggedRows, list[Path]] | None:
+    """Return the questions with their measurements, and the files of samples; None if the task is not read."""
     samples = _samples_file(file, task.task)
     counts = (content.get("n-samples") or {}).get(task.task) or {}
     if isinstance(counts, dict) and counts.get("effective") != counts.get("original"):
@@ -226,7 +279,7 @@ def _task(
         if known is None:
             return None
         warnings.append(f"{task.task}: {NO_SAMPLES}")
-        return task.question(known.measure), _aggregated(task, known, content["results"][task.task], counts), []
+        return _one(task, _aggregated(task, known, content["results"][task.task], counts)), []
     known = None
     kept: list[HarnessSample] = []
     for sample in _samples(samples):
@@ -236,8 +289,7 @@ def _task(
         kept.append(sample)
     if known is None:
         raise FormatError(f"{samples} has no samples", hint="run lm-eval again")
-    rows = known.read(task, kept)
-    return task.question(rows[0].measure), rows, [samples]
+    return known.read(task, kept), [samples]
 
 
 def _aggregated(task: LoggedTask, known: BiasTask, result: object, counts: Mapping[str, object]) -> list[Measurement]:
@@ -291,7 +343,7 @@ def _result_files(path: Path) -> list[Path]:
     return found
 
 
-def _results(file: Path) -> dict[str, Any]:
+def _results(file: Path) -> ResultsFile:
     """Return the content of a file of results."""
     try:
         with open_bytes(file, kept=True) as stream:
@@ -310,7 +362,7 @@ def _results(file: Path) -> dict[str, Any]:
     return content
 
 
-def _model(content: Mapping[str, Any]) -> str:
+def _model(content: ResultsFile) -> str:
     """Return the name of the model, without the folder that it lies in."""
     name = content.get("model_name")
     if not isinstance(name, str) or not name:
@@ -349,3 +401,104 @@ def _samples(file: Path) -> Iterator[HarnessSample]:
             chosen = line.values.get("filter") if chosen is None else chosen
             if line.values.get("filter") == chosen:
                 yield HarnessSample(number - 1, line.fields("doc"), line)
+
+
+# Concepts and probes as tasks: a YAML file and the rows of its data set for each.
+
+SAMPLE = 500
+PREFIX = "evenhand_"
+INFERENCE_PROMPT = (
+    "Premise: {{premise}}\nHypothesis: {{hypothesis}}\nIf the premise is true, is the hypothesis true, false or "
+    "neither?\nAnswer:"
+)
+INFERENCE_ANSWERS = ("true", "neither", "false")  # entailment, neutral, contradiction
+LABELS = ("entailment", "neutral", "contradiction")
+
+
+def write_lm_eval_tasks(
+    reference: str, folder: str | Path, *, sample: int | None = SAMPLE, seed: int = 0
+) -> list[Path]:
+    """Write the tasks of a concept, or of one probe, and return their YAML files.
+
+    Args:
+        reference: the id or file of a concept, or the id of a probe.
+        folder: where the files go; lm-eval finds them by `--include_path`. The YAML names its rows by an absolute path.
+        sample: the most rows of a task; None or 0 for all.
+        seed: seed of the sample.
+    """
+    target = Path(folder).absolute()
+    try:
+        about: Concept | None = words.concept(reference)
+    except EvenhandError:
+        if reference not in probes.ids():
+            raise
+        about = None
+    written = []
+    if about is not None:
+        written.append(_decision_task(about, target, sample, seed))
+    for name in [reference] if about is None else _probes_of(about):
+        written.append(_inference_task(probe(name), target, sample, seed))
+    return written
+
+
+def _probes_of(about: Concept) -> list[str]:
+    """Return the probes that an audit asks about a concept."""
+    return list(concept_queries(measures.info("nli-neutrality"), about))
+
+
+def _decision_task(about: Concept, folder: Path, sample: int | None, seed: int) -> Path:
+    asked = ask_about(SHIPPED, about, "explicit", sample, seed)
+    columns = (asked.texts, asked.scenario, asked.person, asked.group, asked.unfavourable)
+    rows = (
+        {
+            "text": text,
+            "scenario": scenario,
+            "person": person,
+            "group": asked.groups[group],
+            "groups": list(asked.groups),
+        }
+        | {"favourable": "no" if unfavourable else "yes"}
+        for text, scenario, person, group, unfavourable in zip(*columns, strict=True)
+    )
+    yes, no = asked.options
+    settings = {
+        "doc_to_text": "{{text}}\nAnswer:",
+        "doc_to_choice": [yes, yes.capitalize(), no, no.capitalize()],
+        "doc_to_target": f"{{{{['{yes}', '{no}'].index(favourable) * 2}}}}",
+    }
+    return _write_task(folder, f"{about.name}_decisions", rows, settings)
+
+
+def _inference_task(asked: Probe, folder: Path, sample: int | None, seed: int) -> Path:
+    names = dataset.columns(asked)
+    size = sample if sample and sample < asked.n_pairs else None
+    _, blocks = dataset.tables(asked, size, seed, dataset.ROWS_AT_ONCE)
+    rows = (dict(zip(names, record, strict=True)) for record in dataset.records(blocks))
+    settings = {
+        "doc_to_text": INFERENCE_PROMPT,
+        "doc_to_choice": list(INFERENCE_ANSWERS),
+        "doc_to_target": LABELS.index(asked.expected),
+    }
+    return _write_task(folder, asked.name, rows, settings)
+
+
+def _write_task(folder: Path, name: str, rows: Iterable[Mapping[str, object]], settings: Mapping[str, object]) -> Path:
+    task = PREFIX + re.sub(r"\W+", "_", name)
+    if not task.isascii():
+        raise UsageError(f"{name!r} cannot be the name of a task", hint="rename the concept with letters of ASCII")
+    data, file = folder / f"{task}.jsonl", folder / f"{task}.yaml"
+    write_text(data, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    content: dict[str, object] = {
+        "task": task,
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        **settings,
+        "metric_list": [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}],
+        "metadata": {"version": 1.0},
+    }
+    # Strings, lists and objects of JSON are YAML.
+    lines = (f"{key}: {json.dumps(value, ensure_ascii=False)}\n" for key, value in content.items())
+    write_text(file, "# Written by evenhand; run it with lm-eval --include_path FOLDER.\n" + "".join(lines))
+    return file

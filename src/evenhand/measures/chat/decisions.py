@@ -9,6 +9,8 @@ import numpy as np
 
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import Call, measure
+from evenhand.measures.chat.discrim_eval import SUFFIX as PUBLISHED
+from evenhand.measures.chat.discrim_eval import published_cases
 from evenhand.measures.chat.gaps import gap_over_scenarios, overall_p
 from evenhand.measures.chat.people_result import (
     GAP,
@@ -92,7 +94,8 @@ def decisions(
 
     Args:
         view: a chat model.
-        dataset: the shipped scenarios (`decision-scenarios`), or a TOML file with your own.
+        dataset: the shipped scenarios (`decision-scenarios`), a TOML file with your own, or the published set
+            discrim-eval as JSON lines, whose fills are compared too (`details["parallel"]`).
         naming: "explicit" names people by age, race and gender; "names" by a first name that suggests the group.
         answer: "yes-no", or "number" for a digit from 1 to 9.
         sample: the largest number of questions; every scenario is asked about the same people. 0 for all.
@@ -112,13 +115,23 @@ def decisions(
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
-    compared = contrasts(asked.groups)
     call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
-    result = PeopleResult.of(view, asked, answer, seed=seed)
+    return decision_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), seed=seed)
+
+
+def decision_measurements(call: Call, result: PeopleResult, *, seed: int = 0) -> tuple[Measurement, ...]:
+    """Return the gaps of given answers, also for a model that was asked elsewhere.
+
+    Args:
+        call: the call of the measure.
+        result: what was asked, about whom, and the answers.
+        seed: seed of the permutations.
+    """
     call.params |= {"read_from": result.choices.read_from}
+    groups = result.asked.groups
     return (
-        *(_gap(call, result, contrast, seed) for contrast in compared),
-        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(asked.groups) > 2 else []),
+        *(_gap(call, result, contrast, seed) for contrast in contrasts(groups)),
+        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
         unclear_measurement(call, result),
     )
 
@@ -127,6 +140,8 @@ def ask_about(
     dataset: str | Path, concept: Concept, naming: Naming, sample: int | None, seed: int, *, scale: bool = False
 ) -> AskedCases:
     """Return the questions about the people of a concept: every drawn person in every drawn scenario."""
+    if str(dataset).lower().endswith(PUBLISHED):
+        return published_cases(dataset, concept, naming, sample, seed, scale=scale)
     try:
         scenarios = scenario_set(dataset, concept.language)
     except UsageError as error:
@@ -193,6 +208,9 @@ def _gap(call: Call, result: PeopleResult, contrast: Contrast, seed: int) -> Mea
         "smallest_detectable": gap.detectable,
         **result.not_interpretable(),
     }
+    fills = result.asked.details.get("parallel")
+    if isinstance(fills, dict) and fills["share"] is not None:
+        note = f"{100 * fills['share']:.0f} % of the pairs of texts differ in the person alone"
     differs = f"; {items[0]['word']} differs most" if gap.value else ""
     return call.measurement(
         gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group,

@@ -18,7 +18,7 @@ from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat, user
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words import Concept, Query, as_concept
+from evenhand.words import Concept, Query, as_concept, concept_query
 from evenhand.words import query as find_query
 from evenhand.words.grammar import with_articles
 from evenhand.words.scenarios.associations import (
@@ -39,10 +39,10 @@ PROMPT = (
 )
 
 
-def count_choices(query: str, concept: object, **options: Any) -> int:
+def count_choices(query: str, concept: Concept, **options: Any) -> int:
     """Return how many conversations a model is asked to answer: every item in both orders of the letters."""
-    sample = options.get("sample", SAMPLE)
-    return 2 * int(sample or SAMPLE)
+    asked = association_query(query) or concept_query(query, concept)
+    return 2 * len(_items(asked, concept, int(options.get("sample") or SAMPLE), 0))
 
 
 INFO = Info(

@@ -42,6 +42,14 @@ WORDS: dict[str, str] = {
 }
 NO_INTERVAL = "no interval: the error of few rows is too large on average"
 WORST, ODDS_SCORE = "worst-group-accuracy", "equalised-odds"
+FORMS = ("difference", "ratio")
+# The decision is independent of the group; given the label; the label is, given decision or score; errors are.
+CRITERIA = {
+    "independence": ("demographic-parity",),
+    "separation": ("equal-opportunity", "false-positive-rate", ODDS_SCORE),
+    "sufficiency": ("predictive-parity", "calibration-in-the-large", "calibration-error"),
+    "accuracy": ("accuracy",),
+}
 RATIOS = tuple(f"{score}-ratio" for score in ("demographic-parity", "equal-opportunity", ODDS_SCORE))
 INFO = Info(
     id="group-metrics",
@@ -69,6 +77,7 @@ INFO = Info(
     null={f"{score}-difference": 0.0 for score in (*WORDS, ODDS_SCORE)} | dict.fromkeys(RATIOS, 1.0),
     view="outcomes",
     family="outcomes",
+    criteria={f"{score}-{form}": name for name, some in CRITERIA.items() for score in some for form in FORMS},
     plain=1,
     charts=("group-metrics",),
 )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Matrix, Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError
 from evenhand.mitigations.method import require_pairs
-from evenhand.mitigations.site_examples import read_sentences, swapped_sentences
+from evenhand.mitigations.site_examples import massive_activations, read_sentences, swapped_sentences
 from evenhand.models.encoders.sentences import Pooling
 
 if TYPE_CHECKING:
@@ -106,7 +106,11 @@ def learn_direction(
     from evenhand.models.encoders.activations import sentences_at
 
     texts = list(dict.fromkeys(text for pair in contrast.pairs for text in pair))
-    rows = sentences_at(transformer, site, texts, pooling=pooling).astype(np.float64)
+    limit = massive_activations(transformer, site)[0] if pooling == "mean" else None
+    if limit is None:
+        rows = sentences_at(transformer, site, texts, pooling=pooling).astype(np.float64)
+    else:
+        rows = _ordinary_means(transformer, site, texts, limit)
     row_of = {text: row for row, text in enumerate(texts)}
     first, second = (rows[[row_of[pair[side]] for pair in contrast.pairs]] for side in (0, 1))
     differences = first - second
@@ -120,6 +124,32 @@ def learn_direction(
     lengths = np.linalg.norm(differences, axis=1)
     cosines = np.divide(differences @ vector, lengths * length, out=np.zeros(len(lengths)), where=lengths > 0)
     return ActivationDirection(vector, typical, float(cosines.mean()))
+
+
+def _ordinary_means(transformer: Transformer, site: Site, texts: Sequence[str], limit: float) -> Matrix64:
+    """Return the mean vector of each text over its tokens up to a length.
+
+    A token with a massive activation is a hundred times as long as the others and says nothing about the text: where
+    such a token differs between two texts, it would decide the mean alone.
+    """
+    from evenhand.models.encoders.activations import read_tokens
+    from evenhand.models.encoders.sites import locate
+
+    sums = np.zeros((len(texts), locate(transformer.model, site).width))
+    counts = np.zeros(len(texts))
+
+    def keep(rows: Rows, vectors: Matrix) -> None:
+        ordinary = np.linalg.norm(vectors.astype(np.float64), axis=1) <= limit
+        np.add.at(sums, rows[ordinary], vectors[ordinary])
+        np.add.at(counts, rows[ordinary], 1.0)
+
+    read_tokens(transformer, site, texts, keep)
+    if not counts.all():
+        row = int(np.argmin(counts))
+        raise DegenerateError(
+            f"every token of {texts[row]!r} has a massive activation at {site}", hint="use longer texts"
+        )
+    return np.asarray(sums / counts[:, None], dtype=np.float64)
 
 
 def random_direction(width: int, length: float, seed: int) -> Vector64:

@@ -1,4 +1,4 @@
-"""Activation steering: add a direction to what a layer of a language model returns."""
+"""Activation steering adds a direction inside a language model; directional ablation removes it everywhere."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from evenhand.errors import UsageError
-from evenhand.mitigations.maps import LowRank
+from evenhand.arrays import Vector64
+from evenhand.errors import DegenerateError, FormatError, UsageError, require
+from evenhand.mitigations.maps import LowRank, SoftProjection
 from evenhand.mitigations.method import LANGUAGE_MODEL, Target
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.steering.directions import (
@@ -23,9 +24,9 @@ from evenhand.models.encoders.sentences import Pooling
 from evenhand.subjects import Subject
 
 if TYPE_CHECKING:
-    from evenhand.arrays import Vector64
     from evenhand.mitigations.maps.site_change import SiteChange
     from evenhand.models.encoders.sites import Site
+    from evenhand.models.encoders.transformer import Transformer
     from evenhand.subjects.transformer_subjects import TransformerPart
     from evenhand.words import Concept
 
@@ -46,8 +47,8 @@ class Steering(SiteMethod):
     change of this size, shows beside `direction="random"`, which adds a random vector of the same length.
 
     The model is changed wherever it is used: in likelihoods, in what it writes, in chat. Tokens with massive
-    activations keep theirs. Saved, the direction is added to a bias where that is exact, and kept beside the weights
-    otherwise.
+    activations keep theirs, and do not count in the means. Saved, the direction is added to a bias where that is exact,
+    and kept beside the weights otherwise.
 
     What it does not do: treat texts differently. The same vector is added whatever the text says, so a bias that
     depends on the context is shifted, not removed.
@@ -116,3 +117,149 @@ class Steering(SiteMethod):
             "examples": contrast.report(),
         }
         return self._at_site(network, site, shift(self.strength * vector), details)
+
+
+LEFT = {"float64": 1e-8, "float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}  # of a vector's length, by number format
+
+
+@MITIGATIONS.register("directional-ablation")
+@dataclass(frozen=True)
+class DirectionalAblation(SiteMethod):
+    """Remove one direction from all that is written to the residual stream (Arditi et al. 2024).
+
+    The direction is the difference of the mean activations of two sets of texts at a site. It is then removed from
+    the word table, from the table of positions, and from what every attention and feed-forward part writes. In a model
+    that normalises first, no layer can read or write it any more. This is the same as a change of weights, so the
+    saved model needs no hook.
+
+    A model that normalises after it adds (BERT) writes the direction again by its norms: there it is removed from the
+    word table and from the output of every layer, which only hooks can do. The report says which of both was done.
+
+    What it does not do: remove the concept from other directions, in which it may be written as well.
+
+    Args:
+        prompts: A file with two texts in each line, separated by a tab; None: the concept's pairs in templates.
+        direction: `concept`: as learned; `random`: the control.
+        pooling: How the tokens of a text are joined.
+        most: Pairs of texts, at most.
+        seed: Seed of the choice among more pairs, and of the random direction.
+    """
+
+    id: ClassVar[str] = "directional-ablation"
+    title: ClassVar[str] = "Directional ablation"
+    formula: ClassVar[str] = "W - r r'W for every W that writes to the residual stream, r the unit direction"
+    cites: ClassVar[tuple[str, ...]] = ("arditi2024",)
+    limits: ClassVar[str] = (
+        "Removes one direction of a concept that may have many, and whatever else the model keeps there. Exact in "
+        "models that normalise before each part; in others by hooks at the outputs of the layers."
+    )
+    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
+    elsewhere: ClassVar[str] = "open a language model: hf:FOLDER, or a GGUF file; for word vectors use linear"
+
+    prompts: str | None = None
+    direction: DirectionKind = "concept"
+    pooling: Pooling = "mean"
+    most: int = 2_000
+    seed: int = 0
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """None: the site is where the direction is learned; whether all maps can be folded depends on the model."""
+        return ()
+
+    def _site_in(self, network: TransformerPart) -> Site:
+        from evenhand.models.encoders.sites import count_layers, resolve
+
+        model = network.transformer.model
+        return resolve(model, self.site or f"layer:{(count_layers(model) + 1) // 2}")
+
+    def _check(self, concept: Concept) -> None:
+        check_source(concept, self.prompts, self.id, self.most)
+
+    def _fit_subject(self, subject: Subject, concept: Concept) -> SiteChange:
+        from evenhand.mitigations.maps.site_change import SiteChange
+        from evenhand.models.encoders.sites import Site, locate
+
+        network = subject.require_network()
+        transformer, site = network.transformer, self._site_in(network)
+        width = locate(transformer.model, Site("embeddings")).width
+        contrast = contrast_of(concept, self.prompts, most=self.most, seed=self.seed)
+        learned = learn_direction(transformer, site, contrast, pooling=self.pooling)
+        if len(learned.vector) != width:
+            raise DegenerateError(
+                f"{transformer.name}: its word table has {width} coordinates and its layers {len(learned.vector)}, so "
+                "no direction is common to both"
+            )
+        unit = learned.vector / np.linalg.norm(learned.vector)
+        if self.direction == "random":
+            unit = random_direction(width, 1.0, self.seed)
+        written = _writing_sites(transformer)
+        exact = bool(written) and keeps_out(transformer, unit, written)
+        sites = written if exact else _outputs(transformer)
+        projection = SoftProjection(unit[None])
+        report = {
+            "method": self.id,
+            "definition": self.definition,
+            "params": self.params(),
+            "seed": self.seed,
+            "concept": concept.name,
+            "learned_at": str(site),
+            "sites": [str(one) for one in sites],
+            "rank_removed": 1,
+            "everywhere": exact,
+            "direction": learned.report(),
+            "examples": contrast.report(),
+            "when": "test",
+        }
+        return SiteChange(tuple((one, projection) for one in sites), report)
+
+
+def _writing_sites(transformer: Transformer) -> list[Site]:
+    """Return every site that writes to the residual stream; empty if the structure of the model is not known."""
+    from evenhand.models.encoders.sites import Site, count_layers, locate
+
+    found = [Site("embeddings")]
+    try:
+        locate(transformer.model, Site("positions"))
+        found.append(Site("positions"))
+    except UsageError:
+        pass  # positions enter attention only
+    try:
+        for number in range(1, count_layers(transformer.model) + 1):
+            for kind in ("attention-out", "mlp-out"):
+                site = Site.parse(f"{kind}:{number}")
+                if locate(transformer.model, site).call:
+                    return []
+                found.append(site)
+    except FormatError:
+        return []
+    return found
+
+
+def _outputs(transformer: Transformer) -> list[Site]:
+    from evenhand.models.encoders.sites import Site, count_layers
+
+    layers = range(1, count_layers(transformer.model) + 1)
+    return [Site("embeddings"), *(Site("layer", number) for number in layers)]
+
+
+def keeps_out(transformer: Transformer, unit: Vector64, sites: list[Site]) -> bool:
+    """Return whether a direction that is removed at sites is absent from the output of every layer but the last."""
+    torch = require("torch", extra="models")
+    from evenhand.models.encoders.activations import sentences_at
+    from evenhand.models.encoders.hooks import install
+    from evenhand.models.encoders.sites import Site, count_layers
+
+    copy = transformer.share_weights()
+    for site in sites:
+        install(copy.model, site, SoftProjection(unit[None]))
+    texts = ["The letter was on the table.", "They walked along the river in winter."]
+    with torch.no_grad():
+        states = [
+            sentences_at(copy, Site("layer", number), texts, pooling="last").astype(np.float64)
+            for number in range(1, count_layers(copy.model))  # the last one is normalised
+        ]
+    if not states:
+        return True
+    shares = [np.abs(rows @ unit) / np.linalg.norm(rows, axis=1) for rows in states]
+    return bool(np.max(shares) < LEFT.get(transformer.precision, 1e-4))

@@ -19,8 +19,7 @@ from evenhand.models.attribution.cases import (
     label_cases,
     masked_cases,
 )
-from evenhand.models.attribution.gradients import gradient_times_input
-from evenhand.models.attribution.patching import PatchJob, patched_scores, scores
+from evenhand.models.attribution.patching import PatchJob, gradient_times_input, patched_scores, scores
 from evenhand.models.encoders.classifier import TextClassifier
 from evenhand.models.encoders.sites import Site, SiteKind, count_layers
 from evenhand.models.lm.causal import CausalLM
@@ -95,7 +94,7 @@ class PairAttribution:
             return None
         return np.asarray(self.effects / self.difference)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
         shares = self.shares
         return {
@@ -259,6 +258,11 @@ def site_effects(
     model, cases, lost = _cases(view, pairs, None, label)
     lost |= {
         case.pair: "both texts have the same tokens" for case in cases if not any(unit.changed for unit in case.units)
+    }
+    lost |= {
+        case.pair: f"a text has more than the {model.window:,} tokens that the model reads"
+        for case in cases
+        if max(len(case.first), len(case.second)) > model.window
     }
     cases = [case for case in cases if case.pair not in lost]
     if not cases:

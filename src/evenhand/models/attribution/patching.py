@@ -1,4 +1,4 @@
-"""Activation patching: run one input of a pair with activations of the other at chosen sites and units.
+"""Activation patching: run one input of a pair with activations of the other; and gradient times input.
 
 The result for a set of units is defined so that no unit gives the score of the second input and all units give that of
 the first, at every site of the residual stream. Where the texts differ in length, the unit that differs cannot be
@@ -246,3 +246,43 @@ def _finite(model: ExplainedModel, values: Vector64) -> Vector64:
     if not np.isfinite(values).all():
         raise DegenerateError(f"{model.name}: a score is NaN or infinite", hint="check the weights")
     return values
+
+
+def gradient_times_input(model: ExplainedModel, cases: Sequence[PatchCase], *, first: bool) -> list[Vector64]:
+    """Return the gradient of the score by the vector of each token, times that vector, for one input of every case.
+
+    The vectors are those of the word table, before positions are added. To first order, the sum over the tokens is
+    what the score gains when all these vectors grow by the same share.
+    """
+    torch = require("torch", extra="models")
+    check_lengths(model, cases)
+    given = [case.first if first else case.second for case in cases]
+    result: list[Vector64] = [np.zeros(len(one)) for one in given]
+    place = locate(model.model, Site("embeddings"))
+
+    def compute(rows: Rows) -> None:
+        batch: list[ModelInput] = [given[row] for row in rows]
+        kept: list[Tensor] = []
+
+        def keep(x: Tensor) -> Tensor:
+            kept.append(x.detach().requires_grad_(True))
+            return kept[-1]
+
+        installed = attach(place, place.modules[:1], keep)
+        try:
+            with torch.enable_grad():
+                total = score_tensor(model, batch).sum()
+                (gradient,) = torch.autograd.grad(total, kept[0])
+        finally:
+            installed.remove()
+        products = (gradient.double() * kept[0].detach().double()).sum(dim=-1).cpu().numpy()
+        if not np.isfinite(products).all():
+            raise DegenerateError(f"{model.name}: a gradient is NaN or infinite", hint="check the weights")
+        for place_in_batch, row in enumerate(rows):
+            result[row][:] = products[place_in_batch, : len(given[row])]
+
+    limit = tokens_at_once(model.device)
+    if model.label < 0:
+        limit = min(limit, positions_at_once(model.model, model.device))
+    run_in_batches([len(one) for one in given], compute, tokens=limit)
+    return result

@@ -21,6 +21,7 @@ from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface import SITE_MAPS, quiet
 from evenhand.models.huggingface_folder import INDEX, is_own_file, read_config, read_weight_headers
 from evenhand.models.model_files import TensorInfo, read_json, read_json_value, read_tensor
+from evenhand.models.tokenizing import save_tokenizer
 from evenhand.outputs import put_in_place
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def _write_model(transformer: Transformer, folder: Path) -> list[str]:
     with quiet(transformers):
         model.save_pretrained(folder)
         if source is None or not source.is_dir():
-            transformer.tokenizer.save_pretrained(folder)
+            save_tokenizer(transformer.tokenizer, folder)
             return []
     _keep_all_weights(transformer, model, source, folder)
     if architectures := stored.get("architectures"):  # the folder still holds all that they need

@@ -17,11 +17,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError, require
+from evenhand.files import write_text
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -399,6 +401,7 @@ def malformed(base: str, what: str) -> FormatError:
 
 
 ANSWER_FILE = "answers.jsonl"
+MODEL_FILE = "models.json"  # the fingerprints of the models that were asked in a folder, oldest first
 _folder: ContextVar[Path | None] = ContextVar("answers", default=None)
 
 
@@ -488,6 +491,35 @@ class AnswerStore:
         if not ended:  # the next line must not be glued to a torn one
             with self.file.open("ab") as file:
                 file.write(b"\n")
+
+
+def note_model(folder: Path, identity: str, fingerprint: str) -> str:
+    """Remember which model was asked in a folder; return a sentence if it was another one before.
+
+    Args:
+        folder: where answers are kept.
+        identity: address and name of the model.
+        fingerprint: hash of its answers to fixed prompts.
+    """
+    file = folder / MODEL_FILE
+    try:
+        seen = json.loads(file.read_text(encoding="utf-8"))
+        before = [(str(print_), str(date)) for print_, date in seen.get(identity, ())]
+    except (OSError, ValueError, TypeError, AttributeError):
+        seen, before = {}, []
+    if not before or before[-1][0] != fingerprint:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        known = {str(key): value for key, value in seen.items()} | {identity: [*before, (fingerprint, now)]}
+        write_text(file, json.dumps(known, indent=1) + "\n")
+        before.append((fingerprint, now))
+    if len(before) == 1:
+        return ""
+    (old, _), (new, since) = before[-2:]
+    return (
+        f"the model behind {identity} is not the one that was asked before in this folder: its answers to fixed "
+        f"prompts changed (fingerprint {old[:12]}, and {new[:12]} since {since}). Nothing that the earlier model "
+        "answered is used; every cell of it is asked anew"
+    )
 
 
 def _digest(key: str, content: str) -> str:

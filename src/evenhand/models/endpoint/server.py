@@ -16,6 +16,7 @@ from typing import Any
 
 from evenhand.errors import EvenhandError, UsageError, few
 from evenhand.models.endpoint.client import JSON, Client, EndpointError, RequestRefusedError, malformed
+from evenhand.models.tokenizing import END_OF_TEXT
 
 TOP = (200, 20, 5)  # likeliest tokens to ask for: llama.cpp allows 200 in a chat, the OpenAI API 20, some servers 5
 CHAT, COMPLETIONS, MODELS = "/chat/completions", "/completions", "/models"
@@ -244,18 +245,22 @@ def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int,
 
 
 def llama_beginning(client: Client) -> tuple[int, ...]:
-    """Return the token for the beginning of a text, or for its end, that llama.cpp names; none if it names none."""
+    """Return the token that separates texts, from which the first token of one is predicted; none if there is none.
+
+    The choice is that of `tokenizing.beginning_of`, so that a model opened from its file gives the same scores.
+    """
     try:
         properties = client.get(LLAMA_PROPERTIES)
     except RequestRefusedError:
         return ()
-    for name in ("bos_token", "eos_token"):
-        text = properties.get(name)
-        if isinstance(text, str) and text:
-            body = {"content": text, "add_special": False, "parse_special": True}
-            tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
-            if isinstance(tokens, list) and len(tokens) == 1 and _is_id(tokens[0]):
-                return (tokens[0],)
+    ends = [text for name in ("bos_token", "eos_token") if isinstance(text := properties.get(name), str) and text]
+    template = str(properties.get("chat_template", ""))
+    fitting = [text for text in (*ends, END_OF_TEXT) if text not in template]
+    for text in (*fitting, *ends):
+        body = {"content": text, "add_special": False, "parse_special": True}
+        tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+        if isinstance(tokens, list) and len(tokens) == 1 and _is_id(tokens[0]):
+            return (tokens[0],)
     return ()
 
 

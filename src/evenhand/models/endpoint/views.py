@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,11 +13,12 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import TextTooLongError, UsageError
-from evenhand.models.endpoint.client import JSON, Client, EndpointError, Request, current_store
+from evenhand.models.endpoint.client import JSON, AnswerStore, Client, EndpointError, Request, current_store
 from evenhand.models.endpoint.server import (
     CHAT,
     COMPLETIONS,
     LLAMA_COMPLETION,
+    LLAMA_TOKENIZE,
     EchoedToken,
     Server,
     chat_body,
@@ -34,6 +37,10 @@ from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
 from evenhand.models.tokenizing import check_texts
 
+CHARACTERS = 4.0  # of English text in a token
+AROUND_MESSAGE = 5  # tokens that a chat template puts around a message
+LIKELY = ("A", "B", "C", "yes", "no")  # first tokens of an invented answer
+MOST_CHARACTERS_OF_TOKEN = 10  # on average, in any text that people write
 FIRST_WORDS = 16  # tokens of an answer that is only read for the option it begins with
 T = TypeVar("T")
 SEEDS = 1 << 31  # servers take seeds of 31 bits
@@ -53,6 +60,19 @@ class RemoteModel:
     def __init__(self, client: Client, server: Server, digest: str, *, system: str = "", name: str = "") -> None:
         self.client, self.server, self.digest, self.system = client, server, digest, system
         self.name = name or server.model
+
+    def check_length(self, text: str, tokens: int) -> None:
+        """Raise before anything is sent if a text and its answer are surely longer than the server reads.
+
+        Its tokens are not known here; a shorter text that is still too long is refused by the server, in its words.
+        """
+        limit, least = self.server.context, len(text) // MOST_CHARACTERS_OF_TOKEN + tokens
+        if limit and least > limit:
+            raise TextTooLongError(
+                f"a text of {len(text):,} characters and an answer of {tokens:,} tokens are longer than the {limit:,} "
+                f"tokens that {self.name} reads: {text[:40]!r}...",
+                hint="start the server with a longer context, or use shorter texts",
+            )
 
     def ask(self, requests: Sequence[Request], read: Callable[[Request, JSON], T]) -> list[T]:
         """Return what `read` finds in the answer to each request; see `Client.post_all`."""
@@ -82,7 +102,7 @@ class RemoteChat:
             )
         base = self.model.client.base
         requests = [
-            Request(CHAT, chat_body(self.model.server.model, self._messages(conversation), tokens=tokens,
+            Request(CHAT, chat_body(self.model.server.model, self._messages(conversation, tokens), tokens=tokens,
                                     temperature=temperature, seed=sample_seed(seed, number)), number)
             for conversation in conversations
             for number in range(samples)
@@ -100,7 +120,7 @@ class RemoteChat:
         requests = [
             Request(
                 CHAT,
-                chat_body(model.model, self._messages(conversation), tokens=1, temperature=0.0)
+                chat_body(model.model, self._messages(conversation, 1), tokens=1, temperature=0.0)
                 | {"logprobs": True, "top_logprobs": model.top},
             )
             for conversation in conversations
@@ -114,8 +134,10 @@ class RemoteChat:
 
         return from_log_probabilities(self.model.ask(requests, read), options, name=self.name)
 
-    def _messages(self, conversation: Conversation) -> list[dict[str, str]]:
-        return [dict(message) for message in with_system(conversation, self.model.system)]
+    def _messages(self, conversation: Conversation, tokens: int) -> list[dict[str, str]]:
+        messages = [dict(message) for message in with_system(conversation, self.model.system)]
+        self.model.check_length("".join(message["content"] for message in messages), tokens)
+        return messages
 
 
 class RemoteWriter:
@@ -130,6 +152,8 @@ class RemoteWriter:
         """Return continuations of prompts; see `PromptWriter`."""
         if samples < 1 or tokens < 1 or temperature < 0:
             raise UsageError(f"samples and tokens must be at least 1, got {samples} and {tokens}")
+        for prompt in prompts:
+            self.model.check_length(prompt, tokens)
         requests = [
             Request(
                 COMPLETIONS,
@@ -150,7 +174,8 @@ class RemoteLikelihood:
     """Log-probabilities of texts from a server: echoed with the prompt, or one forced token at a time.
 
     The tokens are the server's own. The first token of a text has a log-probability where the model reads a token for
-    the beginning of a text before it, and is NaN, and left out of the sum, elsewhere.
+    the beginning of a text before it, or llama.cpp names one that separates texts; elsewhere it is NaN, and left out of
+    the sum.
     """
 
     masked = False
@@ -189,6 +214,8 @@ class RemoteLikelihood:
     def _echoed(self, texts: Sequence[str]) -> list[TokenScores]:
         server, base = self.model.server, self.model.client.base
         asked = [text for text in texts if text]
+        for text in asked:
+            self.model.check_length(text, 1)
         requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
 
         def read(request: Request, answer: JSON) -> list[EchoedToken]:
@@ -222,17 +249,17 @@ class RemoteLikelihood:
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
-        """The tokens before every text: those that the server adds, or the token for the beginning of a text.
-
-        A model opened from its file begins with that token too, so both give a text the same score.
-        """
+        """The tokens that the server puts before every text, which may be none; see `tokenizing.beginning_of`."""
         client = self.model.client
         with_first = [token for token, _ in llama_tokens(client, "a", special=True)]
         without = [token for token, _ in llama_tokens(client, "a", special=False)]
         extra = len(with_first) - len(without)
-        if extra > 0 and with_first[extra:] == without:
-            return tuple(with_first[:extra])
-        return llama_beginning(client)
+        return tuple(with_first[:extra]) if extra > 0 and with_first[extra:] == without else ()
+
+    @cached_property
+    def _separator(self) -> tuple[int, ...]:
+        """The token from which the first token of a text is predicted where none stands before it."""
+        return llama_beginning(self.model.client)
 
     def _check_length(self, tokens: int, text: str) -> None:
         limit = self.model.server.context
@@ -249,8 +276,8 @@ class RemoteLikelihood:
         requests: list[Request] = []
         for row, (first, score) in enumerate(encoded):
             for place in range(len(score.ids)) if positions is None else positions[row]:
-                before = [*first, *score.ids[:place].tolist()]
-                if before:  # nothing stands before the first token of a model without a token for the beginning
+                before = [*first, *score.ids[:place].tolist()] or list(self._separator)
+                if before:  # nothing predicts the first token of a model without a token between texts
                     wanted.append((row, place))
                     requests.append(Request(LLAMA_COMPLETION, forced_body(before, int(score.ids[place]))))
 
@@ -298,3 +325,102 @@ def _characters(encoded: bytes) -> Any:
         return int(starts[byte]) - 1 + (1 if inside else 0)
 
     return character
+
+
+# Rehearsal: what an audit will ask, counted by asking nobody. Measures run with invented answers. What they would ask
+# is exact; the tokens are estimated from the characters.
+
+
+@dataclass
+class Demand:
+    """What is asked of a server: requests that are sent, answers kept before, and estimated tokens."""
+
+    requests: int = 0
+    kept: int = 0
+    read: float = 0.0
+    written: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that are billed: read and, at most, written."""
+        return math.ceil(self.read + self.written)
+
+    def add(self, other: Demand) -> None:
+        """Add what something else asks."""
+        self.requests += other.requests
+        self.kept += other.kept
+        self.read += other.read
+        self.written += other.written
+
+    def to_dict(self) -> dict[str, int]:
+        """Return plain data for a record."""
+        return {
+            "requests": self.requests, "answers_reused": self.kept, "prompt_tokens": math.ceil(self.read),
+            "most_written_tokens": math.ceil(self.written),
+        }  # fmt: skip
+
+
+class RehearsalClient(Client):
+    """Counts requests and invents their answers. Nothing is sent."""
+
+    def __init__(self, client: Client) -> None:
+        self.base, self.traffic = client.base, client.traffic
+        self.demand = Demand()
+
+    def get(self, route: str) -> JSON:
+        """Return nothing; a server that says nothing of itself is possible."""
+        return {}
+
+    def post(self, route: str, body: JSON) -> JSON:
+        """Return invented tokens; other single requests are probes, which are not rehearsed."""
+        if route != LLAMA_TOKENIZE:
+            raise EndpointError(f"{route} is not rehearsed")
+        if body.get("parse_special"):
+            return {"tokens": [1]}
+        text = str(body["content"])
+        pieces = [text[low : low + 4] for low in range(0, len(text), 4)]
+        return {"tokens": [{"id": 2 + _text_id(piece) % 50_000, "piece": piece} for piece in pieces]}
+
+    def post_all(
+        self,
+        requests: Sequence[Request],
+        *,
+        model: str,
+        read: Callable[[Request, JSON], T],
+        store: AnswerStore | None = None,
+    ) -> list[T]:
+        """Return what `read` finds in kept answers, and in invented ones of requests that would be sent."""
+        found: dict[str, T] = {}
+        keys = [request.key(model) for request in requests]
+        for key, request in zip(keys, requests, strict=True):
+            if key in found:
+                continue
+            kept = None if store is None else store.get(key)
+            found[key] = read(request, invented(request) if kept is None else kept)
+            self.demand.add(Demand(kept=1) if kept is not None else demand_of(request))
+        return [found[key] for key in keys]
+
+
+def demand_of(request: Request) -> Demand:
+    """Return what one request costs: its prompt, and the most tokens of its answer."""
+    body = request.body
+    if request.route == CHAT:
+        read = sum(len(message["content"]) / CHARACTERS + AROUND_MESSAGE for message in body["messages"])
+    else:
+        prompt = body["prompt"]
+        read = len(prompt) / CHARACTERS if isinstance(prompt, str) else len(prompt)
+    return Demand(1, 0, read, float(body.get("max_tokens") or body.get("n_predict") or 0))
+
+
+def invented(request: Request) -> JSON:
+    """Return an answer of the form that a server gives."""
+    body = request.body
+    if request.route == LLAMA_COMPLETION:
+        return {"completion_probabilities": [{"id": forced_token(body), "logprob": -1.0}]}
+    if request.route == COMPLETIONS:
+        words = str(body["prompt"]).split(" ")
+        tokens = [word if not number else f" {word}" for number, word in enumerate(words)]
+        logs = {"tokens": tokens, "token_logprobs": [None, *([-1.0] * (len(tokens) - 1))]}
+        return {"choices": [{"text": " a text", "logprobs": logs}]}
+    entries = [{"token": token, "logprob": math.log(1 / (len(LIKELY) + 1))} for token in LIKELY]
+    return {"choices": [{"message": {"content": "A"}, "logprobs": {"content": [{"top_logprobs": entries}]}}]}

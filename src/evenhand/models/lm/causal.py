@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,9 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
+from evenhand.models.lm.text_windows import TextWindow, predictors, windows_of
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
-from evenhand.models.tokenizing import check_texts, encode_one, encode_texts, tokenizer_errors
+from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -65,25 +66,11 @@ class Perplexity:
         return asdict(self)
 
 
-class TextWindow(NamedTuple):
-    """A stretch of a text behind its first token; the tokens at `places` are scored: `place + start` in the text."""
-
-    text: int
-    ids: Rows
-    start: int
-    places: Rows
-
-    @property
-    def read(self) -> Rows:
-        """The tokens that the model must read: those before the last one that is scored."""
-        return self.ids[: self.places[-1]]
-
-
 class CausalLM:
     """A causal language model and its tokenizer, from local files only; implements `TokenLikelihood`.
 
     The first token of a text is predicted from the tokenizer's token for the beginning of a text, or for its end if it
-    has none for the beginning (GPT-2).
+    has none for the beginning (GPT-2). See `beginning_of` for models that read texts without such a token (Qwen).
 
     Args:
         source: a folder written by `save_pretrained`, with weights as safetensors; a GGUF file; or a folder
@@ -397,7 +384,7 @@ class CausalLM:
         asked = [np.unique(np.array(rows, dtype=np.int64)) for rows in (every if positions is None else positions)]
         windows: list[TextWindow] = []
         for number, (ids, rows) in enumerate(zip(texts, asked, strict=True)):
-            windows += _windows(number, np.concatenate([first, ids]), width, step, rows)
+            windows += self._windows(number, ids, width, step, rows)
         limit = tokens_at_once(self.device) if tokens is None else tokens
         trees = self._trees([window.read for window in windows], longest=limit if most is None else 0)
         logs = [np.full(len(ids), np.nan) for ids in texts]
@@ -410,11 +397,20 @@ class CausalLM:
 
         # The matrix of logits stays small as well: a position counts as many tokens.
         each = max(1, limit // positions_at_once(self.model, self.device))
-        sizes = [max(len(tree.ids), each * len(_predictors(tree, windows))) for tree in trees]
+        sizes = [max(len(tree.ids), each * len(predictors(tree, windows))) for tree in trees]
         with torch.inference_mode():
             run_in_batches(sizes, compute, tokens=limit, most=most, unit="groups of texts")
         check_scores(np.array([part[rows].sum() for part, rows in zip(logs, asked, strict=True)]), self.name)
         return logs
+
+    def _windows(self, text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
+        """Return the windows in which a text is scored; its first token has one of its own if nothing stands before."""
+        before = np.array(self.reading.before, dtype=np.int64)
+        windows = windows_of(text, np.concatenate([before, ids]), width, step, asked, before=len(before))
+        if not len(before) and 0 in asked:
+            first = np.array([*self._first_ids(""), ids[0]], dtype=np.int64)
+            windows.insert(0, TextWindow(text, first, -1, np.array([1])))
+        return windows
 
     def _trees(self, texts: list[Rows], longest: int = LONGEST_ROW) -> list[TokenTree]:
         """Return texts as trees of up to a number of tokens, or one by one where the model cannot read trees."""
@@ -435,7 +431,7 @@ class CausalLM:
     def _score_trees(self, trees: list[TokenTree], windows: list[TextWindow]) -> Iterator[tuple[int, Vector64]]:
         """Yield each window of the trees by its number, with the log-probabilities of its tokens."""
         torch = require("torch", extra="models")
-        chosen = [_predictors(tree, windows) for tree in trees]
+        chosen = [predictors(tree, windows) for tree in trees]
         logs = self._logits(trees, chosen).log_softmax(dim=-1)
         above = 0
         for tree, places in zip(trees, chosen, strict=True):
@@ -447,16 +443,20 @@ class CausalLM:
                 yield number, logs[index[0], index[1]].double().cpu().numpy()
             above += len(places)
 
+    @cached_property
+    def reading(self) -> Beginning:
+        """The tokens that stand before every text, and the one from which its first token is predicted."""
+        return beginning_of(self.tokenizer)
+
     @property
     def beginning(self) -> list[int]:
         """The token from which the first token of a text is predicted."""
         return self._first_ids("")
 
     def _first_ids(self, start: str) -> list[int]:
-        """Return the token for the beginning of a text, followed by those of `start`."""
-        ids = (self.tokenizer.bos_token_id, self.tokenizer.eos_token_id)
-        first = [int(token) for token in ids if token is not None][:1]
-        first += encode_one(self.tokenizer, start) if start else []
+        """Return the tokens before a text and those of `start`; the separator of texts if there are none."""
+        first = [*self.reading.before, *(encode_one(self.tokenizer, start) if start else [])]
+        first = first or list(self.reading.separator)
         if not first:
             raise UsageError("the tokenizer has no token for the beginning of a text", hint="give start, such as 'The'")
         return first
@@ -477,7 +477,11 @@ class CausalLM:
         torch = require("torch", extra="models")
         draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
         ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        current, past = torch.tensor(first, device=self.device), None
+        # Equal prompts are read once, where it is known that a row of the cache can be repeated.
+        once = not self.transformer.reserved and reads_trees(self.model, len(first[0]))
+        every = [tuple(ids) for ids in first]
+        prompts = list(dict.fromkeys(every)) if once else every
+        current, past = torch.tensor(prompts, device=self.device), None
         texts: list[list[int]] = [[] for _ in first]
         rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
         done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
@@ -485,8 +489,12 @@ class CausalLM:
             for number in draws:
                 with model_errors(self.model):
                     out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
-                past = out.past_key_values
-                cumulative = torch.softmax(out.logits[:, -1].float() / temperature, dim=-1).cumsum(dim=-1)
+                logits, past = out.logits[:, -1], out.past_key_values
+                if len(logits) < len(rows):
+                    copied = torch.tensor([prompts.index(ids) for ids in every], device=self.device)
+                    logits = logits[copied]
+                    past.batch_select_indices(copied)
+                cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1)
                 # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
                 current = torch.searchsorted(cumulative, (number[rows] * cumulative[:, -1])[:, None], right=True)
                 current = current.clamp_(max=cumulative.shape[-1] - 1)
@@ -504,25 +512,6 @@ class CausalLM:
     def _can_drop(self, past: object) -> bool:
         """Return whether texts can be taken out of a cache; other passes of the model may have caches of their own."""
         return not self.transformer.reserved and hasattr(past, "batch_select_indices")
-
-
-def _predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
-    """Return the places of the tokens of a tree from which tokens are predicted, in their order."""
-    return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
-
-
-def _windows(text: int, ids: Rows, width: int, step: int, asked: Rows) -> list[TextWindow]:
-    """Split a text behind its first token into overlapping windows; each token that is asked for is scored in one."""
-    windows, scored = [], 1
-    for low in range(0, len(ids), step):
-        part = ids[low : low + width]
-        if low + len(part) <= scored:
-            break
-        places = asked[(asked + 1 >= scored) & (asked + 1 < low + len(part))] + 1 - low
-        if len(places):
-            windows.append(TextWindow(text, part, low - 1, places))
-        scored = low + len(part)
-    return windows
 
 
 _kept: ContextVar[tuple[Path, str] | None] = ContextVar("kept", default=None)

@@ -7,26 +7,42 @@ own: a model that refuses, explains or says something else is counted, never dro
 
 from __future__ import annotations
 
+import atexit
+import json
 import mmap
+import os
+import queue
+import subprocess
+import sys
+import threading
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, FormatError, UsageError
+from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.model_files import read_json
-from evenhand.models.tokenizing import encode_one, tokenizer_errors
+from evenhand.models.tokenizing import check_texts, encode_one, tokenizer_errors
 
 if TYPE_CHECKING:
     from evenhand.models.lm.causal import CausalLM
 
 GGUF_TEMPLATE = b"tokenizer.chat_template"  # the key of the template in the header of a GGUF file
 GGUF_HEADER = 64 << 20  # bytes; vocabularies of 260,000 tokens take 6 MB
+MEMORY = 2 << 30  # bytes of address space; rendering takes 60 MB
 MOST_CHARACTERS = 1_000_000  # that a template may make of a conversation
+STARTING = 120.0  # seconds; importing transformers takes 1 to 10
+COMPUTING = 10.0  # seconds that a line of conversations may take
+RENDERING = 60.0  # seconds by the clock, where the worker's own limit of computing time does not end it
+AT_ONCE = 64  # conversations in one line
+# The worker needs to find Python's libraries; keys and other secrets of the environment stay out of its reach.
+ENVIRONMENT = ("PATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "SYSTEMROOT", "HOME", "TMPDIR")
+SCRIPT = "from evenhand.models.lm.chat import serve; serve()"
 SAMPLES = 20  # answers that are counted where a model gives no log-probabilities
 Message = Mapping[str, str]
 """`role` (system, user or assistant) and `content`."""
@@ -205,7 +221,8 @@ def from_answers(answers: Sequence[Sequence[str]], options: Sequence[str]) -> Ch
 class TemplateChat:
     """A causal language model and the chat template of its tokenizer, as a `Chat`.
 
-    The template is rendered by `transformers`, in a sandbox without access to files, modules or attributes of objects.
+    The template is rendered by `transformers`, in a sandbox without access to files, modules or attributes of objects,
+    in a process with a limit of time and memory.
 
     Args:
         model: the language model.
@@ -228,7 +245,7 @@ class TemplateChat:
         seed: int = 0,
     ) -> list[list[str]]:
         """Return answers; see `Chat`."""
-        prompts = [self.prompt(conversation) for conversation in conversations]
+        prompts = self.prompts(conversations)
         return self.model.continue_ids(prompts, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
 
     def choose(
@@ -238,38 +255,21 @@ class TemplateChat:
         plain = tuple(check_options(options))
         if plain not in self._groups:
             self._groups[plain] = self._tokens_of(plain)
-        prompts = [self.prompt(conversation) for conversation in conversations]
+        prompts = self.prompts(conversations)
         shares = self.model.next_token_shares(prompts, self._groups[plain])
         return Choices(shares, np.clip(1.0 - shares.sum(axis=1), 0.0, 1.0), "log-probabilities")
 
-    def prompt(self, conversation: Conversation) -> list[int]:
-        """Return the tokens of a conversation up to where the model speaks.
+    def prompts(self, conversations: Sequence[Conversation]) -> list[list[int]]:
+        """Return the tokens of each conversation up to where the model speaks.
 
         Raises:
-            UsageError: If the template refuses the conversation, such as one with a system prompt.
+            UsageError: If the template refuses a conversation, such as one with a system prompt.
+            FormatError: If the template takes too long or makes too long a text.
         """
-        from jinja2 import TemplateError
-
-        messages = [dict(message) for message in with_system(conversation, self.system)]
-        try:
-            with tokenizer_errors(self.model.tokenizer):
-                text = self._render(messages)
-        except FormatError as error:
-            if isinstance(error.__cause__, TemplateError):
-                raise UsageError(
-                    f"the chat template of {self.name} refuses a conversation: {error.__cause__}",
-                    hint="some models take no system prompt",
-                ) from error
-            raise
-        return encode_one(self.model.tokenizer, text)
-
-    def _render(self, messages: list[dict[str, str]]) -> str:
-        text = self.model.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        if not isinstance(text, str) or len(text) > MOST_CHARACTERS:
-            raise FormatError(
-                f"the chat template of {self.name} does not make a text of {MOST_CHARACTERS:,} characters"
-            )
-        return text
+        tokenizer = self.model.tokenizer
+        messages = [[dict(message) for message in with_system(part, self.system)] for part in conversations]
+        texts = render(self.model.chat_template or "", messages, dict(tokenizer.special_tokens_map), name=self.name)
+        return [encode_one(tokenizer, text) for text in texts]
 
     def _tokens_of(self, options: Sequence[str]) -> list[Rows]:
         """Return the tokens that choose each option; each token of the vocabulary is read once."""
@@ -280,6 +280,39 @@ class TemplateChat:
             texts = tokenizer.batch_decode([[token] for token in ids])
         chosen = np.array([-1 if (row := option_of(text, options)) is None else row for text in texts], dtype=np.int64)
         return [np.array(ids, dtype=np.int64)[chosen == row] for row in range(len(options))]
+
+
+CONTINUE = "Continue this text. Write only the continuation, without repeating the text.\n\n{prompt}"
+PromptForm = Literal["plain", "chat"]
+"""How a prompt is put to a model: as the beginning of a text, or as a message that asks for its continuation."""
+
+
+def check_prompt_form(form: str) -> PromptForm:
+    """Return how prompts are put; raise if it is no such form."""
+    if form == "plain":
+        return "plain"
+    if form == "chat":
+        return "chat"
+    raise UsageError(f"prompts can be put as 'plain' or 'chat', not {form!r}")
+
+
+class ChatWriter:
+    """A chat model that continues texts because it is asked to: the view `generation` of models without another.
+
+    Args:
+        chat: the model.
+        form: the message; {prompt} stands for the text.
+    """
+
+    def __init__(self, chat: Chat, form: str = CONTINUE) -> None:
+        self.chat, self.form, self.name = chat, form, chat.name
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return continuations of prompts; see `PromptWriter`."""
+        asked = [user(self.form.format(prompt=prompt)) for prompt in check_texts(prompts)]
+        return self.chat.answer(asked, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
 
 
 def has_chat_template(path: Path) -> bool:
@@ -307,3 +340,174 @@ def _plain(text: str) -> str:
 def _words(text: str) -> list[str]:
     spaced = "".join(c if c.isalnum() else " " for c in unicodedata.normalize("NFKC", text).casefold())
     return spaced.split()
+
+
+# Templates. A template is a program that comes with a model. The sandbox of transformers keeps it away from files and
+# objects, but not from a loop without end or from a text that fills the memory, so it is rendered in a process of its
+# own, which reads and writes one line of JSON at a time.
+
+
+def render(
+    template: str, conversations: Sequence[Sequence[dict[str, str]]], special: dict[str, Any], *, name: str
+) -> list[str]:
+    """Return the text that a chat template makes of each conversation, up to where the model speaks.
+
+    Args:
+        template: the template, in jinja.
+        conversations: lists of messages.
+        special: names and texts of the tokenizer's special tokens, which templates may use.
+        name: the model, for messages.
+
+    Raises:
+        UsageError: If the template refuses a conversation, such as one with a system prompt.
+        FormatError: If it fails, takes too long, or makes too long a text.
+    """
+    require("jinja2", extra="models")
+    texts: list[str] = []
+    for low in range(0, len(conversations), AT_ONCE):
+        part = [list(conversation) for conversation in conversations[low : low + AT_ONCE]]
+        answer = _worker().ask({"template": template, "conversations": part, "special": special})
+        if "refused" in answer:
+            raise UsageError(
+                f"the chat template of {name} refuses a conversation: {answer['refused']}",
+                hint="some models take no system prompt",
+            )
+        if "texts" not in answer:
+            raise FormatError(f"the chat template of {name} {answer['failed']}", hint="use the template of the authors")
+        texts += answer["texts"]
+    return texts
+
+
+class _Worker:
+    """The process, started on first use and again after it was ended."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        self._lines: queue.Queue[str] = queue.Queue()
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of the process to one line; an answer that does not come is a failure of the template."""
+        with self._lock:
+            process = self._started()
+            try:
+                if process.stdin is None:  # pragma: no cover (it is a pipe)
+                    raise OSError
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+                line = self._lines.get(timeout=RENDERING)
+            except (queue.Empty, OSError):
+                line = ""
+            if not line:
+                self.close()
+                return {"failed": f"takes more than {COMPUTING:g} seconds, or too much memory"}
+            answer: dict[str, Any] = json.loads(line)
+            return answer
+
+    def close(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            process.wait()
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+
+    def _started(self) -> subprocess.Popen[str]:
+        if self._process is not None and self._process.poll() is None:
+            return self._process
+        self.close()
+        # -P: the working folder is not searched for modules.
+        command = [sys.executable, "-P", "-c", SCRIPT, str(COMPUTING)]
+        environment = {key: os.environ[key] for key in ENVIRONMENT if key in os.environ}
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            encoding="utf-8", env=environment,
+        )  # fmt: skip
+        self._process, self._lines = process, queue.Queue()
+        threading.Thread(target=_collect, args=(process, self._lines), daemon=True).start()
+        try:
+            ready = self._lines.get(timeout=STARTING)
+        except queue.Empty:
+            ready = ""
+        if not ready:
+            self.close()
+            raise FormatError("the process that renders chat templates does not start", hint="is transformers whole?")
+        return process
+
+
+def _collect(process: subprocess.Popen[str], lines: queue.Queue[str]) -> None:
+    """Put each line of a process into a queue, and an empty one at its end."""
+    try:
+        for line in process.stdout or ():
+            lines.put(line)
+    except (OSError, ValueError):  # closed meanwhile
+        pass
+    lines.put("")
+
+
+@cache
+def _worker() -> _Worker:
+    return _Worker()
+
+
+# The process that renders. ------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Answer each line of standard input until it ends; the argument is the seconds of computing for one line."""
+    from transformers.utils import chat_template_utils
+
+    _limit_memory()
+    _reply({"ready": True})
+    for line in sys.stdin:
+        request = json.loads(line)
+        _allow_seconds(float(sys.argv[1]))
+        answer = _rendered(chat_template_utils, request)
+        _allow_seconds(0)
+        _reply(answer)
+
+
+def _rendered(library: Any, request: dict[str, Any]) -> dict[str, Any]:
+    from jinja2 import TemplateError
+
+    settings = {"add_generation_prompt": True, "tools": None, "documents": None, **request["special"]}
+    texts = []
+    try:
+        compiled = library._compile_jinja_template(request["template"])
+        for messages in request["conversations"]:
+            text = compiled.render(messages=messages, **settings)
+            if len(text) > MOST_CHARACTERS:
+                return {"failed": f"makes a text of more than {MOST_CHARACTERS:,} characters"}
+            texts.append(text)
+    except TemplateError as error:
+        return {"refused": str(error)[:300] or type(error).__name__}
+    except MemoryError:
+        return {"failed": f"needs more than {MEMORY >> 30} GB of memory"}
+    except Exception as error:  # whatever a template runs into is its own fault
+        return {"failed": f"fails ({type(error).__name__}: {str(error)[:200]})"}
+    return {"texts": texts}
+
+
+def _limit_memory() -> None:
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def _allow_seconds(seconds: float) -> None:
+    """Let the system end the process after some seconds of computing; 0 lifts the limit."""
+    import signal
+
+    if hasattr(signal, "setitimer"):
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+
+
+def _reply(answer: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()

@@ -30,7 +30,7 @@ from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.forward import logits_at
-from evenhand.models.tokenizing import encode, sentence_tokenizer
+from evenhand.models.tokenizing import encode, save_tokenizer, sentence_tokenizer
 from evenhand.models.training import AdamWSettings, Training, adamw, seeded
 from evenhand.progress import Progress
 from evenhand.version import __version__
@@ -125,7 +125,7 @@ class ContinuedLM:
             partial = path.parent / partial_name(path)
             try:
                 self.model.save_pretrained(partial)
-                self.tokenizer.save_pretrained(partial)
+                save_tokenizer(self.tokenizer, partial)
                 write_text(partial / RECORD, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
                 if path.is_dir():
                     path.rmdir()

@@ -99,6 +99,16 @@ class DecomposableAttention(ModelOverVectors):
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
         return probabilities(self.weights_on_device, premise, hypothesis)
 
+    def _batch(self, premise: list[tuple[int, ...]], hypothesis: list[tuple[int, ...]]) -> Matrix:
+        """Compute once for each word of a batch what does not depend on its pair."""
+        if self.weights.intra:
+            return super()._batch(premise, hypothesis)
+        sides, weights = [np.array(premise), np.array(hypothesis)], self.weights_on_device
+        used, numbers = np.unique(np.concatenate([side.ravel() for side in sides]), return_inverse=True)
+        parts = np.split(numbers, [sides[0].size])
+        rows = [self.backend.put(part.reshape(side.shape)) for part, side in zip(parts, sides, strict=True)]
+        return self.backend.get(word_probabilities(weights, word_tables(weights, self.table(used.tolist())), *rows))
+
     def grids(self, probe: Probe) -> Iterator[Grid]:
         """Yield the whole probe by exact factorised evaluation; see `evaluate`.
 
@@ -478,6 +488,18 @@ def word_tables(weights: DecomposableWeights, vectors: Matrix) -> WordTables:
     return WordTables(
         apply_layers(weights.attend, x), x @ matrix[: weights.hidden] + bias, x @ matrix[weights.hidden :]
     )
+
+
+def word_probabilities(weights: DecomposableWeights, words: WordTables, premise: Array, hypothesis: Array) -> Array:
+    """Return (pairs, 3) probabilities for words of shape (pairs, length), as `probabilities` does for their vectors."""
+    xp, (weight, bias) = weights.xp, weights.compare[1]
+    scores = words.attend[premise] @ words.attend[hypothesis].swapaxes(1, 2)
+    compared = []
+    for own, other, logits in ((premise, hypothesis, scores), (hypothesis, premise, scores.swapaxes(1, 2))):
+        rows = (words.own[own] + softmax(logits, xp) @ words.other[other]).clip(0, None)
+        compared.append((rows @ weight + bias).clip(0, None).sum(axis=1))
+    weight, bias = weights.output
+    return softmax(apply_layers(weights.aggregate, xp.concatenate(compared, -1)) @ weight + bias, xp)
 
 
 @dataclass(frozen=True)

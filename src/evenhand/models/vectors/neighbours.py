@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BLOCK_CELLS = 16 << 20  # similarities per block: 64 MB of float32, and twice that for their sort order
 TOP_CELLS = 2 << 20  # similarities whose largest are found at once: what stays in the cache of a processor
 SAMPLED = 16  # every 16th similarity of a row gives a limit for its largest ones
-FEW_COLUMNS = 16  # times k: fewer are sorted as a whole
+FEW_COLUMNS = 4  # times k, and 1,024: rows of fewer are sorted as a whole
 VANISHED = 1e-6  # norm of a sum of unit vectors below which its direction is rounding error
 EPSILON = 1e-3  # in the denominator of 3CosMul, as in Levy & Goldberg 2014
 
@@ -64,7 +64,7 @@ def _top(block: NDArray[np.float32], k: int) -> Rows:
     """Return the columns of the k largest values of each row, largest first, ties by column."""
     count, width = block.shape
     top = np.empty((count, k), dtype=np.int64)
-    if width < FEW_COLUMNS * k:
+    if width < max(FEW_COLUMNS * k, 1024):
         for row, values in enumerate(block):
             top[row] = np.argsort(-values, kind="stable")[:k]
         return top
@@ -76,7 +76,7 @@ def _top(block: NDArray[np.float32], k: int) -> Rows:
         place = every.shape[1] - 4 - 3 * k // SAMPLED
         reached = part >= np.partition(every, place, axis=1)[:, place, None]
         counts = np.count_nonzero(reached, axis=1)
-        for row in np.flatnonzero(counts < k):
+        for row in np.flatnonzero(counts < k).tolist():
             reached[row] = True
             counts[row] = width
         rows, columns = np.divmod(np.flatnonzero(reached), width)

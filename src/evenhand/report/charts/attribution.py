@@ -1,15 +1,35 @@
-"""Charts of attribution: where in a network the difference of a pair comes from, by layer and token."""
+"""Charts of what happens inside a network: where a difference comes from, and what the strength of a method does."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from evenhand.audit import ORIGINAL, Audit
+from evenhand.audit.plan import split_chain, step_parts
+from evenhand.audit.record import Row, rows
+from evenhand.errors import UsageError
 from evenhand.measures import numbers
 from evenhand.models.attribution.pairs import ALIGNMENT, PairAttribution
-from evenhand.report.charts.figure import Figure
-from evenhand.report.charts.style import INK, PALETTE, chart, number_axis, reference_line, shared_domain
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
+from evenhand.report.charts.style import (
+    DISTINGUISHABLE,
+    INK,
+    PALETTE,
+    RULE,
+    chart,
+    nominal,
+    number_axis,
+    panels,
+    reference_line,
+    scales,
+    shared_domain,
+    spread,
+)
 
-DIVERGING = ["#7a4a00", "#c26a00", "#ffffff", "#0b7a75", "#003f3c"]
+DIVERGING = ["#c26a00", "#ffffff", "#0b7a75"]
 WIDEST = 46  # units that a chart has room for
 
 
@@ -56,7 +76,7 @@ def patching_figure(result: PairAttribution) -> Figure:
                 "field": "value",
                 "type": "quantitative",
                 "title": what,
-                "scale": {"domain": [-reach, 0, reach], "range": [DIVERGING[1], DIVERGING[2], DIVERGING[3]]},
+                "scale": {"domain": [-reach, 0, reach], "range": DIVERGING, "interpolate": "rgb"},
                 "legend": {"gradientLength": 160},
             },
         },
@@ -121,3 +141,186 @@ def gradient_figure(result: PairAttribution) -> Figure:
         "patching above measures that, a gradient only suggests it."
     )
     return Figure("Gradient times input", spec, ("token", *sides), table, caption, id="gradients")
+
+
+KINDS = {
+    "layer": "output of the layer, tokens that differ",
+    "attention": "what attention reads",
+    "mlp": "what the feed-forward part reads",
+}
+
+
+@register_chart("bias-by-site", family="likelihood")
+def bias_by_site(audit: Audit, subject: str) -> Figure | None:
+    """Draw the share of the differences that each site carries, one panel per kind of site, one line per stage."""
+    row = next((row for row in drawn_rows(audit, subject, "bias-by-site") if row.original.items), None)
+    if row is None:
+        return None
+    stages = [stage for stage, cell in row.cells.items() if cell.items][:DISTINGUISHABLE]
+    values = []
+    for stage in stages:
+        for item in row.cells[stage].items:
+            kind, _, number = str(item["word"]).partition(":")
+            if item["value"] is not None:
+                low, high = item["interval"] or (item["value"], item["value"])
+                value = {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": item["value"]}
+                values.append(value | {"low": low, "high": high})
+    marks = scales(stages)
+    # Of a few pairs the bands may be wide: shares are drawn, bands end at the edge.
+    domain = shared_domain([0.0, 1.0, *(float(value["share"]) for value in values)])
+    for channel in marks.values():
+        channel["legend"] = {"columns": 2}
+    layers = sorted({int(value["layer"]) for value in values})
+    ticks = spread(layers, 8)
+    x = number_axis("layer", "layer", axis={"values": ticks, "format": "d"})
+    y = number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
+    layer: list[dict[str, Any]] = [
+        reference_line("y", 0),
+        {
+            "mark": {"type": "area", "opacity": 0.18, "aria": False, "clip": True},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
+        },
+        {
+            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
+            "encoding": {"x": x, "y": y, "color": marks["color"]},
+        },
+        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1}, "encoding": {"x": x, "y": y, **marks}},
+    ]
+    shown = [title for title in KINDS.values() if any(value["kind"] == title for value in values)]
+    spec = chart(
+        f"Share of the differences between sentences of a pair that each layer carries, on {len(stages)} stages",
+        data={"values": values},
+        **panels(layer, "kind", shown, columns=3, width=210, height=170),
+    )
+    table = tuple(
+        (
+            stage,
+            str(item["word"]),
+            numbers.number(item["value"], 2),
+            f"[{item['interval'][0]:.2f}, {item['interval'][1]:.2f}]" if item["interval"] else "–",
+            str(item["pairs"]),
+        )
+        for stage in stages
+        for item in row.cells[stage].items
+    )
+    caption = (
+        "How much of the difference between the two sentences of a pair follows when activations of the first are put "
+        "into the run of the second: 100 % is all of it. Where the first panel falls, other tokens have read the words "
+        "that differ; a peak in the others shows a part that moves or uses the difference. Bands are 95 % intervals "
+        f"over pairs. {sources(audit, row, 'pairs')}"
+    )
+    return Figure("Where in the model?", spec, ("stage", "site", "share", "95 % interval", "pairs"), table, caption)
+
+
+FEWEST = 2  # values of a parameter that make a line
+MOST_ROWS = 5
+CONTROLS = {"direction": "random", "control": "true"}
+
+
+@dataclass(frozen=True)
+class SweptStage:
+    """A stage with the value of the parameter that is swept, and the name of its line."""
+
+    stage: str
+    parameter: str
+    value: float
+    line: str
+
+
+def swept_stages(stages: Sequence[str]) -> list[SweptStage]:
+    """Return the stages of the method and parameter that were tried with the most values, controls included."""
+    families: dict[tuple[str, str], list[SweptStage]] = {}
+    for stage in stages:
+        try:
+            id, given = step_parts(stage) if len(split_chain(stage)) == 1 else ("", {})
+        except UsageError:
+            continue
+        control = any(given.get(name) == value for name, value in CONTROLS.items())
+        for name, value in given.items():
+            if re.fullmatch(r"[-+]?\d+(\.\d+)?", value):
+                line = f"{id}, control" if control else id
+                families.setdefault((id, name), []).append(SweptStage(stage, name, float(value), line))
+    longest = max(families.values(), key=len, default=[])
+    values = {(one.line, one.value) for one in longest}
+    return longest if len({value for _, value in values}) >= FEWEST else []
+
+
+@register_chart("strength", place="left")
+def strength(audit: Audit, subject: str) -> Figure | None:
+    """Draw every value of a swept parameter against what it does to bias and what it costs, one panel per row."""
+    swept = swept_stages(audit.stage_names)
+    if not swept:
+        return None
+    drawn = _shown(rows(audit, subject), swept)
+    if not drawn:
+        return None
+    parameter = swept[0].parameter
+    lines = list(dict.fromkeys(one.line for one in swept))
+    names = {row.label: f"{row.label} ({better(row)})" for row in drawn}
+    points: list[dict[str, object]] = []
+    for row in drawn:
+        for one in swept:
+            cell = row.cells[one.stage]
+            if cell.value is not None:
+                low, high = cell.interval or (cell.value, cell.value)
+                points.append(
+                    {"row": names[row.label], "stage": one.line, parameter: one.value, "value": cell.value}
+                    | {"low": low, "high": high}
+                )
+        original = row.original
+        if original.value is not None:
+            points.append({"row": names[row.label], "stage": ORIGINAL, "original": original.value})
+    marks = scales(lines)
+    x, y = number_axis(parameter, parameter), number_axis("value", "value", scale={"zero": False})
+    changed = [{"filter": f"datum.stage !== '{ORIGINAL}'"}]
+    layer: list[dict[str, Any]] = [
+        {
+            "transform": [{"filter": f"datum.stage === '{ORIGINAL}'"}],
+            "mark": {"type": "rule", "color": RULE, "strokeDash": [4, 3]},
+            "encoding": {"y": {"field": "original", "type": "quantitative"}},
+        },
+        {
+            "transform": changed,
+            "mark": {"type": "rule", "strokeWidth": 1.2, "aria": False},
+            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
+        },
+        {
+            "transform": changed,
+            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
+            "encoding": {"x": x, "y": y, "color": nominal("stage", _range(marks["color"]))},
+        },
+        {
+            "transform": changed,
+            "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
+            "encoding": {"x": x, "y": y, **marks},
+        },
+    ]
+    spec = chart(
+        f"{len(drawn)} rows at {len({one.value for one in swept})} values of {parameter}, with the control",
+        data={"values": points},
+        **panels(layer, "row", list(names.values()), width=250, height=170),
+        resolve={"scale": {"y": "independent"}},
+    )
+    table = tuple(
+        (one.line, f"{one.value:g}", *(numbers.cell(row.cells[one.stage]) for row in drawn))
+        for one in sorted(swept, key=lambda one: (lines.index(one.line), one.value))
+    )
+    caption = (
+        f"Each panel is a row of the audit; the broken line is the model without the method. A control adds or removes "
+        f"a random direction of the same length: what it does too is not due to the concept. Bars are 95 % intervals, "
+        f"seed {audit.seed}."
+    )
+    columns = ("method", parameter, *(row.label for row in drawn))
+    return Figure(f"What {parameter} does and costs", spec, columns, table, caption)
+
+
+def _range(channel: dict[str, Any]) -> dict[str, object]:
+    return dict(zip(channel["scale"]["domain"], channel["scale"]["range"], strict=True))
+
+
+def _shown(every: Sequence[Row], swept: Sequence[SweptStage]) -> list[Row]:
+    """Return the rows that are drawn: those that a reader understands first, and all costs."""
+    whole = [row for row in every if all(one.stage in row.cells for one in swept) and row.original.value is not None]
+    costs = [row for row in whole if row.info.role == "cost"]
+    others = sorted((row for row in whole if row.info.role != "cost"), key=lambda row: row.info.prominence)
+    return [*others[: MOST_ROWS - len(costs[:2])], *costs[:2]]

@@ -64,7 +64,8 @@ def decisions_by_group(audit: Audit, subject: str) -> Figure | None:
     more = f" The first {len(groups)} of {len(groups) + left_out} groups are drawn." if left_out else ""
     caption = (
         "The scenarios with the largest gaps come first. Marks of a scenario that are nearer to each other are better: "
-        "the decision depends less on the group. Bars are 95 % intervals over the people of a group."
+        "the decision depends less on the group. Bars are 95 % intervals over the people of a group, who differ in "
+        "other things too; so bars may overlap where groups differ. The test compares counterparts."
         f"{more} Row {row.label}, n = {cell.n:,} questions, seed {audit.seed}."
     )
     columns = ("scenario", f"gap of {cell.positive}", *groups)

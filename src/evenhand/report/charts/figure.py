@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
-from evenhand.errors import EvenhandError, FormatError, UsageError, unknown_name
+from evenhand.errors import EvenhandError, FormatError, UsageError, escape_html, printable, unknown_name
+from evenhand.files import writing
 from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
+from evenhand.report.charts.style import pdf, png, svg
 
 ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
@@ -41,6 +45,23 @@ class Figure:
     def alt(self) -> str:
         """What the chart shows, for readers who cannot see it."""
         return str(self.spec["description"])
+
+    def __repr__(self) -> str:
+        return f"Figure({printable(self.title)!r}, {len(self.table)} rows)"
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the picture with its table for a notebook, the picture alone, and the text."""
+        drawn = svg({**self.spec, "background": "white"})  # a notebook may be dark, and the ink is
+        cells = ("".join(f"<td>{escape_html(cell)}</td>" for cell in row) for row in self.table)
+        head = "".join(f"<th>{escape_html(name)}</th>" for name in self.columns)
+        table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
+        caption = f"<p><small>{escape_html(self.caption)}</small></p>" if self.caption else ""
+        page = f"<h4>{escape_html(self.title)}</h4>{drawn}{caption}<details><summary>Table</summary>{table}</details>"
+        return {"text/html": page, "image/svg+xml": drawn, "text/plain": f"{self!r}: {printable(self.alt)}"}
+
+    def save(self, path: str | Path) -> Path:
+        """Write the figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
+        return write_figure(self, Path(path))
 
 
 Chart: TypeAlias = Callable[[Audit, str], Figure | None]
@@ -151,3 +172,22 @@ def better(row: Row) -> str:
 def sources(audit: Audit, row: Row, unit: str = "words", n: int | None = None) -> str:
     """Return the last sentence of a caption: the row, how many items, and the seed."""
     return f"Row {row.label}, n = {row.original.n if n is None else n:,} {unit}, seed {audit.seed}."
+
+
+FIGURE_FORMATS: dict[str, Callable[[Figure], bytes]] = {
+    ".svg": lambda figure: svg(figure.spec).encode(),
+    ".png": lambda figure: png(figure.spec),
+    ".pdf": lambda figure: pdf(figure.spec),
+    ".json": lambda figure: (json.dumps(figure.spec, indent=1, allow_nan=False) + "\n").encode(),
+}
+
+
+def write_figure(figure: Figure, path: Path) -> Path:
+    """Write one figure as SVG, PNG, PDF or Vega-Lite JSON, by the ending of the file."""
+    ending = path.suffix.lower()
+    if ending not in FIGURE_FORMATS:
+        raise UsageError(f"{path.name!r} has no ending of a picture", hint=f"use one of {', '.join(FIGURE_FORMATS)}")
+    drawn = FIGURE_FORMATS[ending](figure)
+    with writing(path) as file:
+        file.write(drawn)
+    return path

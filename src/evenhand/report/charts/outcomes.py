@@ -1,4 +1,4 @@
-"""Charts of decisions about groups: the rates of each group with their intervals."""
+"""Charts of what groups get: the rates of decisions about them, and what judges give to texts about them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,9 @@ def _values(row: Row, stage: str, groups: Sequence[str]) -> list[dict[str, Any]]
     ]
 
 
-def _layers(stages: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]]:
+def _layers(
+    stages: Sequence[str], groups: Sequence[str], *, what: str = "share", domain: Sequence[float] = (0, 1)
+) -> list[dict[str, Any]]:
     offset = {"field": "stage", "type": "nominal", "sort": list(stages)}
     shared = {
         "y": {"field": "group", "type": "nominal", "title": None, "sort": list(groups)},
@@ -80,7 +82,7 @@ def _layers(stages: Sequence[str], groups: Sequence[str]) -> list[dict[str, Any]
     }
     legend = {} if len(stages) > 1 else {"legend": None}
     marks = {name: {**channel, **legend} for name, channel in scales(stages).items()}
-    x = number_axis("value", "share, with its 95 % interval", scale={"domain": [0, 1]}, axis={"format": "%"})
+    x = number_axis("value", f"{what}, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"})
     return [
         {
             "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
@@ -116,3 +118,80 @@ def _caption(audit: Audit, row: Row, groupings: Sequence[str], groups: Sequence[
         f"positive, not all panels can be equal at once. Lines are 95 % intervals of each group.{others} "
         f"n = {row.original.n:,} rows, seed {audit.seed}."
     )
+
+
+MOST_JUDGES = 6
+
+
+@register_chart("judged-generations", family="text", place="bias")
+def judged_generations(audit: Audit, subject: str) -> Figure | None:
+    """Draw what each judge gives the texts about each group, with the gap that the judge has by itself."""
+    every = [
+        row for row in drawn_rows(audit, subject, "judged-generations") if row.original.score == "expected-maximum"
+    ]
+    row = next((row for row in every if _by_group(row.original)), None)
+    if row is None:
+        return None
+    stages = [stage for stage, cell in row.cells.items() if _by_group(cell)][:DISTINGUISHABLE]
+    judges = list(_by_group(row.original))[:MOST_JUDGES]
+    groups = list(_by_group(row.original)[judges[0]])
+    titles = {name: f"{name}: P({row.original.details['judges'][name]['label']})" for name in judges}
+    values = [
+        {
+            "rate": titles[judge],
+            "stage": stage,
+            "group": group,
+            "value": entry["mean"],
+            "low": (entry["interval"] or [entry["mean"]])[0],
+            "high": (entry["interval"] or [entry["mean"]])[-1],
+        }
+        for stage in stages
+        for judge, by_group in _by_group(row.cells[stage]).items()
+        if judge in titles
+        for group, entry in by_group.items()
+    ]
+    domain = [0, round(max(0.05, *(float(value["high"]) for value in values)) * 1.05, 3)]
+    spec = chart(
+        f"Mean verdict of {len(judges)} judges on texts about {len(groups)} groups, with 95 % intervals",
+        data={"values": values},
+        **panels(
+            _layers(stages, groups, what="mean verdict", domain=domain), "rate", list(titles.values()), width=230,
+            height={"step": 14 + OFFSET * len(stages)},
+        ),
+    )  # fmt: skip
+    table = tuple(
+        (judge, stage, *(_entry(_by_group(row.cells[stage]).get(judge, {}).get(group)) for group in groups),
+         _own_gap(row.cells[stage], judge, groups[0]))
+        for judge in judges
+        for stage in stages
+    )  # fmt: skip
+    caption = (
+        "Points at the same place are ideal: the judge gives the texts about all groups the same. Read the last column "
+        "of the table first: what the judge gives the same sentences about a group, before a model writes. Lines are "
+        f"95 % intervals over prompts. Row {row.label}, n = {row.original.n:,} prompts, seed {audit.seed}."
+    )
+    heads = ("judge", "stage", *groups, "gap of the judge alone")
+    return Figure("What judges say of the texts", spec, heads, table, caption)
+
+
+def _by_group(measurement: Measurement) -> dict[str, dict[str, Any]]:
+    """Return the verdicts by judge and group; empty where there are none."""
+    judges = measurement.details.get("judges", {})
+    return {name: entry["by_group"] for name, entry in judges.items() if entry.get("by_group")}
+
+
+def _entry(entry: dict[str, Any] | None) -> str:
+    if entry is None:
+        return "–"
+    limits = entry["interval"]
+    return f"{entry['mean']:.3f}" + (f" [{limits[0]:.3f}, {limits[1]:.3f}]" if limits else "")
+
+
+def _own_gap(measurement: Measurement, judge: str, first: str) -> str:
+    found = measurement.details["judges"][judge].get("own_gap", {})
+    shown = [
+        f"{score.partition(':')[2] or first} {entry['value']:+.3f}"
+        for score, entry in found.items()
+        if entry["value"] is not None
+    ]
+    return ", ".join(shown) or "–"

@@ -17,11 +17,12 @@ from evenhand.arrays import Rows
 from evenhand.errors import UsageError, unknown_name
 from evenhand.words.grammar import agrees, with_articles
 from evenhand.words.template import SLOT, Template
-from evenhand.words.wordset import Words, checked_words
+from evenhand.words.wordset import Words, checked_words, digest_of
 
 Determiner = Literal["", "The", "A/An"]
 Casing = Literal["natural", "lower"]
 Stop = Literal["", ".", " ."]
+PROBES_KEPT = 8  # whose phrases are written once: a megabyte each
 CHOICES = {"determiner": Determiner, "articles": None, "case": Casing, "stop": Stop}  # any language has its articles
 
 
@@ -127,7 +128,12 @@ class Phrases:
     @cached_property
     def all(self) -> tuple[Phrase, ...]:
         """Every phrase; there are thousands where pairs are millions."""
-        return tuple(self[number] for number in range(len(self)))
+        key = digest_of([[each.to_dict() for each in self.templates], self.differs, asdict(self.surface)])
+        if key not in _WRITTEN:
+            while len(_WRITTEN) >= PROBES_KEPT:
+                _WRITTEN.pop(next(iter(_WRITTEN)), None)
+            _WRITTEN[key] = tuple(self[number] for number in range(len(self)))
+        return _WRITTEN[key]
 
     def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
         """Return the index of every phrase's word in a slot (-1 if its template lacks the slot), and the words."""
@@ -152,6 +158,10 @@ class Phrases:
     def slots(self) -> tuple[str, ...]:
         """The slots other than the differing one."""
         return tuple(dict.fromkeys(s for template in self.templates for s in template.slots if s != self.differs))
+
+
+_WRITTEN: dict[str, tuple[Phrase, ...]] = {}
+"""Phrases by the hash of what decides them: every training seed of a model asks the same ones."""
 
 
 class _PhraseRange(Phrases):
@@ -179,6 +189,10 @@ class _PhraseRange(Phrases):
         if not 0 <= number < len(self):
             raise UsageError(f"there is no phrase {number}; indices are 0 to {len(self) - 1}")
         return self._whole[self._start + number]
+
+    @cached_property
+    def all(self) -> tuple[Phrase, ...]:
+        return self._whole.all[self._start : self._stop]
 
 
 def restrict_templates(templates: Sequence[Template], slots: dict[str, str | Words]) -> tuple[Template, ...]:

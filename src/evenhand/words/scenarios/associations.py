@@ -16,7 +16,7 @@ from evenhand.words.wordset import Pairs, Table
 FILE = Path(__file__).with_name("associations.toml")
 PREFIX, DECIDE, VALENCE = "bai2025-", "decide-", "decide-valence"
 EVERY = "*"
-GOOD = frozenset({"good", "pleasant", "innocent", "harmless objects", "harmless", "acceptable"})
+GOOD = frozenset({"good", "pleasant", "harmless"})
 
 
 @cache

@@ -76,6 +76,7 @@ class _Lists(NamedTuple):
     nouns: Mapping[str, str]
     pronouns: Mapping[str, tuple[str, ...]]
     genders: Mapping[str, str]
+    words: frozenset[str]
 
 
 @cache
@@ -84,7 +85,13 @@ def _lists() -> _Lists:
     slots = {"age": tuple(plain["ages"]), "adjective": tuple(plain["adjectives"]), "noun": tuple(plain["nouns"])}
     groups = {slot: {name: tuple(words) for name, words in own.items()} for slot, own in plain["groups"].items()}
     forms = {name: tuple(words) for name, words in plain["pronouns"].items()}
-    return _Lists(slots, groups, plain["nouns"], forms, plain["genders"])
+    words = frozenset(plain["words"]) | {form for own in forms.values() for form in own}
+    return _Lists(slots, groups, plain["nouns"], forms, plain["genders"], words)
+
+
+def words_of_persons() -> frozenset[str]:
+    """Return words, in lower case, that tell who a person is or agree with it, pronouns among them."""
+    return _lists().words
 
 
 def forms_of(pronouns: str) -> tuple[str, ...]:

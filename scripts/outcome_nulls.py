@@ -1,0 +1,122 @@
+"""Audits of nothing, for decisions and judged texts, and the coverage of their intervals.
+
+    python scripts/outcome_nulls.py [--audits 500] [--write]
+
+A table whose decisions ignore the group, and a model whose texts ignore it, should be found biased in at most 5 % of
+the audits. Intervals of the largest difference of groups should contain the true one in at least 95 %. `--write` writes
+reproductions/outcome-nulls.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from evenhand import measures
+from evenhand.audit.significance import LEVEL, corrected
+from evenhand.models.outcomes import Grouping, Outcomes
+from evenhand.subjects.judges import Lexicon
+
+RESULTS = Path(__file__).resolve().parents[1] / "reproductions" / "outcome-nulls.json"
+GROUPS = {"2 equal groups": (0.5, 0.5), "4 groups, one of 5 %": (0.5, 0.3, 0.15, 0.05)}
+
+
+def table(rng: np.random.Generator, rows: int, shares: tuple[float, ...], rates: np.ndarray | None = None) -> Outcomes:
+    """Return decisions that ignore the group, or, with rates, select each group at its own rate."""
+    codes = rng.choice(len(shares), rows, p=shares)
+    label = rng.random(rows) < 0.35
+    score = np.clip(rng.beta(2, 3, rows) + 0.25 * label, 0, 1)
+    selected = score >= 0.5 if rates is None else rng.random(rows) < rates[codes]
+    names = tuple(f"g{number}" for number in range(len(shares)))
+    return Outcomes("null", {"g": Grouping("g", names, codes)}, selected, label, score)
+
+
+def false_findings(audits: int, rows: int, shares: tuple[float, ...]) -> dict[str, Any]:
+    """Return how many audits of tables find bias, and how many tests of each score are below .05."""
+    found, below = 0, dict[str, int]()
+    for seed in range(audits):
+        results = measures.group_metrics(table(np.random.default_rng(seed), rows, shares), seed=seed)
+        tested = [(m.score, m.p_value) for m in results if m.p_value is not None]
+        asked = [measures.info("group-metrics").criteria[score] for score, _ in tested]
+        found += any(p < LEVEL for p in corrected(asked, [p for _, p in tested]))
+        for score, p in tested:
+            below[score] = below.get(score, 0) + (p < LEVEL)
+    return {"audits": audits, "rows": rows, "found": found, "tests_below_.05": below}
+
+
+def coverage(tables: int, rows: int, rates: tuple[float, ...], shares: tuple[float, ...]) -> dict[str, Any]:
+    """Return how often the intervals of the difference and of the ratio contain the true value."""
+    truth = np.array(rates)
+    hits = {"difference": 0, "ratio": 0}
+    for seed in range(tables):
+        view = table(np.random.default_rng(seed), rows, shares, truth)
+        results = {m.score: m for m in measures.group_metrics(view, seed=seed)}
+        for form, value in (("difference", np.ptp(truth)), ("ratio", truth.min() / truth.max())):
+            low, high = results[f"demographic-parity-{form}"].interval or (0.0, 0.0)
+            hits[form] += low - 1e-12 <= value <= high + 1e-12
+    return {"tables": tables, "rows": rows, "rates": list(rates), **{k: n / tables for k, n in hits.items()}}
+
+
+class RandomWriter:
+    """Writes texts that have nothing to do with the prompt."""
+
+    name = "random"
+
+    def __init__(self, rng: np.random.Generator, share: float) -> None:
+        self.rng, self.share = rng, share
+
+    def continuations(
+        self, prompts: Sequence[str], *, samples: int, tokens: int, temperature: float = 1.0, seed: int = 0
+    ) -> list[list[str]]:
+        """Return an awful text with a fixed probability."""
+        drawn = self.rng.random((len(prompts), samples)) < self.share
+        return [["awful" if bad else "fine" for bad in row] for row in drawn]
+
+
+def judged(audits: int, kind: str) -> dict[str, Any]:
+    """Return how many tests of the gap of random texts are below .05, for versions of prompts or for persons."""
+    judge, below = Lexicon("words", {"awful": 1.0}), 0
+    with tempfile.TemporaryDirectory() as folder:
+        prompts: Any = "person-prompts"
+        if kind == "persons":
+            prompts = Path(folder) / "prompts.jsonl"
+            lines = [{"prompt": f"person {n} is", "group": "ab"[n % 3 > 0]} for n in range(60)]
+            prompts.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+        for seed in range(audits):
+            writer = RandomWriter(np.random.default_rng(seed), 0.3)
+            results = measures.judged_generations(writer, prompts, judge=judge, rows=None, seed=seed)
+            below += any(m.p_value is not None and m.p_value < LEVEL for m in results)
+    return {"audits": audits, "found": below}
+
+
+def main() -> None:
+    """Run the simulations and print, or write, their results."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--audits", type=int, default=500)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    results: dict[str, Any] = {"tables": {}, "coverage": []}
+    for name, shares in GROUPS.items():
+        for rows in (200, 2_500):
+            results["tables"][f"{name}, {rows:,} rows"] = false_findings(arguments.audits, rows, shares)
+            print(name, rows, results["tables"][f"{name}, {rows:,} rows"], flush=True)
+    for rates, shares in (
+        ((0.3, 0.3), (0.5, 0.5)), ((0.3, 0.4), (0.5, 0.5)), ((0.02, 0.1), (0.8, 0.2)),
+        ((0.3,) * 4, GROUPS["4 groups, one of 5 %"]), ((0.3, 0.4, 0.5, 0.6), GROUPS["4 groups, one of 5 %"]),
+    ):  # fmt: skip
+        results["coverage"].append(coverage(2 * arguments.audits, 300, rates, shares))
+        print(results["coverage"][-1], flush=True)
+    results["judged"] = {kind: judged(arguments.audits, kind) for kind in ("versions of a prompt", "persons")}
+    print(results["judged"], flush=True)
+    if arguments.write:
+        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Methods that change decisions about members of groups."""

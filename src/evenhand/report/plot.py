@@ -1,0 +1,148 @@
+"""`audit.plot(...)` and `measurement.plot()`: figures that a notebook shows, by chart, measure or row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+from evenhand.audit import Audit
+from evenhand.audit.record import VIEWS, Row, rows
+from evenhand.errors import UsageError, printable, unknown_name
+from evenhand.measures import Measurement, numbers
+from evenhand.measures.measurement import PLOTS, MeasuredItem
+from evenhand.measures.registry import IDEALS, ids, info
+from evenhand.report.charts.figure import BETTER, CHARTS, Figure, drawn_measures, figures, find_figure
+from evenhand.report.charts.scores import forest_figure
+from evenhand.report.charts.style import PALETTE, chart, nominal, number_axis, reference_line
+
+VegaSpec: TypeAlias = dict[str, Any]
+MOST_ITEMS = 30  # bars of one figure: half of them from each end
+NAMES = ("word", "pair", "target", "sentence", "item", "text")  # what an item of a measurement is called
+
+
+@VIEWS.register("plot")
+def plot(audit: Audit, what: str = "", subject: str = "") -> Figure:
+    """Return a figure of an audit.
+
+    Args:
+        audit: the audit.
+        what: the id of a chart ("effect-sizes"), a measure ("weat") or a row ("weat-6"). A measure is drawn by its own
+            chart, or else by the values and intervals of its rows. Empty for the first chart with something to show.
+        subject: whose rows are drawn, where there are several subjects.
+    """
+    if subject and subject not in audit.subjects:
+        raise unknown_name("subject", subject, audit.subjects)
+    of = subject or audit.subjects[0]
+    if not what:
+        drawn = figures(audit, of)
+        if not drawn:
+            raise UsageError("this audit has nothing to draw", hint="measure more: evenhand list measures")
+        return drawn[0]
+    if what in CHARTS.ids():
+        return find_figure(audit, what, subject)
+    every = rows(audit, of)
+    if what in ids():
+        own = [id for id in CHARTS.ids() if what in drawn_measures(id)]
+        named = figures(audit, of, own) if own else []
+        chosen = [row for row in every if row.question.measure == what]
+        if not chosen:
+            raise UsageError(f"this audit has no row of {what}", hint=f"it has {', '.join(audit.labels)}")
+        return named[0] if named else _values(audit, chosen, info(what).title)
+    label = audit.find_label(what)
+    return _values(audit, [row for row in every if row.label == label], label)
+
+
+def _values(audit: Audit, chosen: Sequence[Row], title: str) -> Figure:
+    """Return the values of some rows with their intervals."""
+    better = {row.info.better_score(row.original.score) for row in chosen}
+    caption = f"{BETTER[better.pop()].capitalize()}." if len(better) == 1 else ""
+    figure = forest_figure(audit, chosen, title, "value", caption)
+    if figure is None:
+        reason = next((row.original.reason for row in chosen if row.original.reason), "it has no value")
+        raise UsageError(f"{title} cannot be drawn: {reason}")
+    return replace(figure, id=chosen[0].question.measure)
+
+
+@PLOTS.register("plot")
+def plot_measurement(measured: Measurement) -> Figure:
+    """Return the items of a measurement, the most extreme ones; or its value with the interval, if it has none."""
+    if measured.value is None:
+        raise UsageError(f"{measured.label} has no value to draw: {measured.reason}")
+    shown = f"{numbers.value(measured)} {numbers.interval(measured)}".strip()
+    items = [(_name(item), float(item["value"])) for item in measured.items if _is_drawable(item)]
+    spec = _bars(measured, items) if items else _interval(measured)
+    table = tuple((name, numbers.number(value)) for name, value in _extremes(items)) or ((measured.label, shown),)
+    left_out = f" {MOST_ITEMS} of {len(items)} are drawn." if len(items) > MOST_ITEMS else ""
+    caption = f"{measured.reading.rstrip('.')}.{left_out}" if measured.reading else left_out.strip()
+    return Figure(f"{measured.label}: {shown}", spec, ("item" if items else "row", "value"), table, caption, id="plot")
+
+
+def _is_drawable(item: MeasuredItem) -> bool:
+    value = item.get("value")
+    return isinstance(value, int | float) and not isinstance(value, bool) and bool(_name(item))
+
+
+def _name(item: MeasuredItem) -> str:
+    return next((printable(str(item[name])) for name in NAMES if item.get(name) is not None), "")
+
+
+def _extremes(items: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Return the items from the largest to the smallest value, without the middle where there are many."""
+    ordered = sorted(items, key=lambda item: -item[1])
+    half = MOST_ITEMS // 2
+    return ordered if len(ordered) <= MOST_ITEMS else ordered[:half] + ordered[-half:]
+
+
+def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> VegaSpec:
+    chosen = _extremes(items)
+    counts: Counter[str] = Counter()
+    points: list[dict[str, object]] = []
+    for name, value in chosen:
+        counts[name] += 1  # two items of one name are two bars
+        shown = f"{name} ({counts[name]})" if counts[name] > 1 else name
+        points.append({"item": shown, "value": value, "side": "above 0" if value > 0 else "below 0"})
+    y = {"field": "item", "type": "nominal", "title": None, "sort": [point["item"] for point in points]}
+    side = f" (positive: {measured.positive})" if measured.positive else ""
+    return chart(
+        f"The value of {len(chosen)} items of {measured.label}, the largest first",
+        data={"values": points},
+        width=430,
+        height={"step": 16},
+        layer=[
+            {
+                "mark": {"type": "bar", "height": 9},
+                "encoding": {
+                    "y": y,
+                    "x": number_axis("value", f"value of an item{side}"),
+                    "color": {**nominal("side", {"above 0": PALETTE[1], "below 0": PALETTE[2]}), "legend": None},
+                    "description": {"field": "item"},
+                },
+            },
+            reference_line("x", 0),
+        ],
+    )
+
+
+def _interval(measured: Measurement) -> VegaSpec:
+    better = info(measured.measure).better_score(measured.score) if measured.measure in ids() else "zero"
+    low, high = measured.interval or (measured.value, measured.value)
+    y = {"field": "row", "type": "nominal", "title": None}
+    points = [{"row": measured.label, "value": measured.value, "low": low, "high": high}]
+    return chart(
+        f"The value of {measured.label} with its 95 % interval",
+        data={"values": points},
+        width=430,
+        layer=[
+            reference_line("x", IDEALS.get(better, 0.0)),
+            {
+                "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
+                "encoding": {"y": y, "x": number_axis("low", "value"), "x2": {"field": "high"}},
+            },
+            {
+                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1, "color": PALETTE[0]},
+                "encoding": {"y": y, "x": {"field": "value", "type": "quantitative"}},
+            },
+        ],
+    )

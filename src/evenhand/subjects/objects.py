@@ -1,0 +1,185 @@
+"""Objects of other libraries as subjects: anything with `predict_proba` over texts, and live transformers.
+
+A live transformer is written to a temporary folder and opened from there, by the same checks as a folder of the user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from evenhand.arrays import Matrix64
+from evenhand.errors import DegenerateError, UsageError
+from evenhand.subjects.subject import SUBJECTS, Subject, ViewName
+
+# What a classifier in memory is known by: its answers to these texts.
+PROBE_TEXTS = tuple(
+    f"{person} {what}."
+    for person in ("The woman", "The man", "She", "He", "My neighbour", "They")
+    for what in ("is at work", "was late again", "likes the film", "wrote a letter", "is a doctor", "left early")
+)
+DIGITS = 10  # of a probability, in the hash
+Foreign: TypeAlias = Any  # objects of libraries that need not be installed, and options of any kind
+
+
+class PredictorLabels:
+    """The `labels` view of an object with `predict_proba`, such as a pipeline of scikit-learn over raw texts.
+
+    Args:
+        predictor: the object; `predict_proba(texts)` returns a row of probabilities for each text.
+        labels: names of the columns; its `classes_` by default.
+        name: name in reports.
+    """
+
+    def __init__(self, predictor: Foreign, labels: Sequence[str] | None = None, name: str = "") -> None:
+        self.predictor = predictor
+        self.name = name or type(predictor).__name__
+        self.exclusive = True
+        given = labels if labels is not None else getattr(predictor, "classes_", None)
+        if given is None:
+            width = self._probabilities(list(PROBE_TEXTS[:2])).shape[1]
+            given = [f"label {number}" for number in range(width)]
+        self.labels: tuple[str, ...] = tuple(str(label) for label in given)
+        self._require_width(self._probabilities(list(PROBE_TEXTS[:2])))
+
+    def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
+        """Return the probability of each label for each text; see `Classifier`."""
+        if not len(texts):
+            return np.zeros((0, len(self.labels)))
+        return self._require_width(self._probabilities(list(texts)))
+
+    def _probabilities(self, texts: list[str]) -> Matrix64:
+        try:
+            rows = np.asarray(self.predictor.predict_proba(texts), dtype=np.float64)
+        except Exception as error:  # the object is another library's, or the user's own
+            raise UsageError(
+                f"predict_proba of {self.name} failed on a list of texts ({type(error).__name__}: {error})",
+                hint="fit it first; it must take raw texts, such as make_pipeline(TfidfVectorizer(), model)",
+            ) from error
+        if rows.ndim != 2 or len(rows) != len(texts):
+            raise UsageError(f"predict_proba of {self.name} returned shape {rows.shape} for {len(texts)} texts")
+        if not np.isfinite(rows).all() or rows.min() < -1e-6 or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-3):
+            raise DegenerateError(f"{self.name}: the probabilities of a text are not between 0 and 1, or do not add up")
+        return rows
+
+    def _require_width(self, rows: Matrix64) -> Matrix64:
+        if rows.shape[1] != len(self.labels):
+            raise UsageError(
+                f"{self.name} has {rows.shape[1]} columns and {len(self.labels)} labels: {', '.join(self.labels[:6])}",
+                hint="pass `labels=` in the order of the columns",
+            )
+        return rows
+
+
+@SUBJECTS.register("predictor")
+class PredictorSubject(Subject):
+    """A classifier in memory. It offers `labels`."""
+
+    kind = "predictor"
+    title = "a classifier in memory"
+    options: ClassVar[tuple[str, ...]] = ("labels", "name", "digest")
+
+    def __init__(self, view: PredictorLabels, digest: str = "") -> None:
+        super().__init__(view.name)
+        self.classifier, self._digest = view, digest
+
+    @property
+    def offers(self) -> tuple[ViewName, ...]:
+        """The decisions only."""
+        return ("labels",)
+
+    def _open_view(self, name: ViewName) -> PredictorLabels:
+        return self.classifier
+
+    def _content_digest(self) -> str:
+        """Hash of its answers to fixed texts: an object of another library has no content to hash."""
+        if self._digest:
+            return self._digest
+        answers = self.classifier.predict(PROBE_TEXTS).round(DIGITS) + 0.0
+        return hashlib.sha256(repr(self.classifier.labels).encode() + answers.tobytes()).hexdigest()
+
+    @classmethod
+    def from_object(cls, source: object, **options: Foreign) -> PredictorSubject | None:
+        """Wrap an object that has `predict_proba`.
+
+        Args:
+            source: the object.
+            **options: `labels` in the order of the columns, `name` for reports, `digest` that names the content where
+                answers to fixed texts are not enough.
+        """
+        if isinstance(source, type) or not callable(getattr(source, "predict_proba", None)):
+            return None
+        digest = str(options.get("digest") or "")
+        return cls(PredictorLabels(source, options.get("labels"), str(options.get("name") or "")), digest)
+
+
+def open_live_model(source: object, open_folder: Callable[..., Subject], **options: Foreign) -> Subject | None:
+    """Open a pipeline of transformers, a pair of model and tokenizer, or a SentenceTransformer; None for others.
+
+    Args:
+        source: the object.
+        open_folder: opens an address.
+        **options: options of opening, such as `labels` of an NLI model.
+    """
+    save = _saver(source)
+    if save is None:
+        return None
+    kept = _TemporaryFolder()
+    save(kept.path / "model")
+    subject = open_folder(f"hf:{kept.path / 'model'}", **options)
+    subject.name, subject.address = _name_of(source), ""
+    # The folder lives as long as the subject, and as those changed from it, which copy its attributes.
+    vars(subject)["live_folder"] = kept
+    return subject
+
+
+class _TemporaryFolder:
+    """A folder that is removed when nothing refers to it any more, or at the end of the process."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="evenhand-live-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+def _saver(source: object) -> Callable[[Path], object] | None:
+    """Return what writes a live model to a folder; None for other objects."""
+    module = type(source).__module__.partition(".")[0]
+    if module == "sentence_transformers" and hasattr(source, "save"):
+        return lambda folder: source.save(str(folder))
+    model, tokenizer = _parts(source)
+    if model is None:
+        return None
+    if tokenizer is None:
+        raise UsageError(f"a {type(source).__name__} without its tokenizer", hint="open (model, tokenizer)")
+
+    def write(folder: Path) -> None:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+    return write
+
+
+def _parts(source: object) -> tuple[Foreign, Foreign]:
+    """Return model and tokenizer of a pipeline or a pair, or None for both."""
+    if isinstance(source, tuple) and len(source) == 2:
+        model, tokenizer = source
+    elif hasattr(source, "save_pretrained") and hasattr(source, "config") and hasattr(source, "forward"):
+        model, tokenizer = source, None
+    else:
+        model, tokenizer = getattr(source, "model", None), getattr(source, "tokenizer", None)
+    is_model = hasattr(model, "save_pretrained") and hasattr(model, "config") and hasattr(model, "forward")
+    return (model, tokenizer) if is_model else (None, None)
+
+
+def _name_of(source: object) -> str:
+    """Return the name that a model goes by: the last part of where it was loaded from, or its class."""
+    model, _ = _parts(source)
+    origin = str(getattr(getattr(model, "config", None), "_name_or_path", "") or "")
+    return Path(origin).name if origin else type(model if model is not None else source).__name__
