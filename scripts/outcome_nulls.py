@@ -95,6 +95,22 @@ def judged(audits: int, kind: str) -> dict[str, Any]:
     return {"audits": audits, "found": below}
 
 
+def tables(results: dict[str, Any]) -> str:
+    """Return the two tables of the page."""
+    claims = {f"table, {name}": entry for name, entry in results["tables"].items()}
+    claims |= {f"random texts, {name}": entry for name, entry in results["judged"].items()}
+    lines = ["| subject | audits | claim bias | share |", "|---|--:|--:|--:|"]
+    for name, entry in claims.items():
+        lines.append(
+            f"| {name} | {entry['audits']} | {entry['found']} | {100 * entry['found'] / entry['audits']:.1f} % |"
+        )
+    lines += ["", "| true selection rates | tables | difference covered | ratio covered |", "|---|--:|--:|--:|"]
+    for entry in results["coverage"]:
+        rates = ", ".join(f"{rate:g}" for rate in entry["rates"])
+        lines.append(f"| {rates} | {entry['tables']} | {entry['difference']:.1%} | {entry['ratio']:.1%} |")
+    return "\n".join(lines)
+
+
 def main() -> None:
     """Run the simulations and print, or write, their results."""
     parser = argparse.ArgumentParser(description=__doc__)
