@@ -78,9 +78,7 @@ VERBS = {
         "convert:convert", "Convert vectors to another format, or a model into a Hugging Face folder."
     ),
     "import": VerbPlace("runs:IMPORTS", "Read the logs of lm-eval and inspect as audits, to check and compare them."),
-    "reproduce": VerbPlace(
-        "reproduce:reproduce", "Compute a table of a paper and print it beside the published numbers."
-    ),
+    "reproduce": VerbPlace("reproduce:reproduce", "Show what the papers print beside ours, and whether it agrees."),
     "concept": VerbPlace("concept:VERBS", "Check, show and list concepts, or export them as tasks of lm-eval."),
     "corpus": VerbPlace("corpus:VERBS", "Bias in text: which words co-occur more with which group."),
     "lm": VerbPlace("lm:VERBS", "Language models: train (optionally with a bias penalty), sample and measure."),

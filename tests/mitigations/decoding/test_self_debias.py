@@ -51,13 +51,12 @@ def test_tokens_that_a_prompt_does_not_favour_keep_their_ratio() -> None:
 
 
 @pytest.mark.parametrize("setting", [{"decay": 0.0}, {"floor": 1.0}])
-def test_no_decay_or_full_floor_is_the_identity_bit_for_bit(
-    subject: eh.subjects.Subject, setting: dict[str, float]
-) -> None:
+def test_no_decay_or_full_floor_is_the_identity(subject: eh.subjects.Subject, setting: dict[str, float]) -> None:
     same = subject.changed(DecodingChange(PROMPTS, **setting))
     before, after = (s.view("likelihood").token_log_probabilities(TEXTS) for s in (subject, same))
     for one, other in zip(before, after, strict=True):
-        assert one.log_probabilities.tobytes() == other.log_probabilities.tobytes()
+        # A changed model reads text by text, the original texts that share a beginning together: they differ by rounding.
+        assert np.allclose(one.log_probabilities, other.log_probabilities, rtol=0, atol=1e-5)
 
 
 def logits_by_hand(subject: eh.subjects.Subject, ids: list[int], prompt: str) -> object:

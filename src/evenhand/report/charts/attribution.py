@@ -207,7 +207,7 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
         "How much of the difference between the two sentences of a pair follows when activations of the first are put "
         "into the run of the second: 100 % is all of it. Where the first panel falls, other tokens have read the words "
         "that differ; a peak in the others shows a part that moves or uses the difference. Bands are 95 % intervals "
-        f"over pairs. {sources(audit, row, 'pairs')}"
+        f"over pairs. No share is better than another. {sources(audit, row, 'pairs')}"
     )
     return Figure("Where in the model?", spec, ("stage", "site", "share", "95 % interval", "pairs"), table, caption)
 
