@@ -35,7 +35,7 @@ VIEWS = {
     "text": "a corpus",
     "generation": "a model that writes text",
     "chat": "a chat model",
-    "outcomes": "a table of predictions, or a classifier of labelled texts",
+    "outcomes": "a table of predictions",
 }
 NEEDS = {"": "", "masked-lm": ", masked only", "causal-lm": ", causal only"}
 FAMILY_TITLES = {

@@ -1,1 +1,1 @@
-"""Measures of decisions about members of groups, in tables or by classifiers of labelled texts."""
+"""Measures of decisions about members of groups, in tables of predictions."""
