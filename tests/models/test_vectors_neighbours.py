@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from evenhand import Vectors
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import neighbours
-from evenhand.models.vectors.neighbours import nearest, unit_float32
+from evenhand.models.vectors.neighbours import nearest, neighbours_among, unit_float32
 
 WORDS = ["man", "king", "woman", "queen", "pawn"]
 V = Vectors(WORDS, [[1, 0, 0.1], [1, 0, 2], [0, 1, 0.1], [0, 1, 2], [-1, -1, 0]])
@@ -175,3 +177,34 @@ def test_a_wide_pool_against_a_full_sort(decimals: int, k: int) -> None:
     block[3] = np.arange(3000)
     expected = np.argsort(-block, axis=1, kind="stable")[:, :k]
     assert np.array_equal(neighbours._top(block, k), expected)
+
+
+@given(st.integers(0, 999), st.permutations([3, 10, 150]))
+@settings(max_examples=10, deadline=None)
+def test_remembered_neighbours_are_those_that_are_sought(seed: int, sizes: list[int]) -> None:
+    rng = np.random.default_rng(seed)
+    vectors = Vectors([f"w{row}" for row in range(400)], rng.normal(size=(400, 5)))
+    pool = np.sort(rng.choice(400, size=300, replace=False))
+    own = np.full(400, -1)
+    own[pool] = np.arange(300)
+    for k in sizes:
+        rows = rng.integers(0, 400, size=20)  # some of them twice, some asked before, some outside the pool
+        sought, _ = nearest(unit_float32(vectors, rows), unit_float32(vectors, pool), k, exclude=own[rows])
+        np.testing.assert_array_equal(neighbours_among(vectors, rows, pool, k), sought)
+
+
+def test_neighbours_are_sought_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = Vectors([f"w{row}" for row in range(50)], np.random.default_rng(0).normal(size=(50, 4)))
+    pool = np.arange(40)
+    first = neighbours_among(vectors, np.arange(10), pool, 5)
+    monkeypatch.setattr("evenhand.models.vectors.neighbours.nearest", None)
+    np.testing.assert_array_equal(neighbours_among(vectors, np.arange(3, 10), pool, 3), first[3:, :3])
+    assert neighbours_among(vectors, np.array([], dtype=np.int64), pool, 5).shape == (0, 5)
+    with pytest.raises(UsageError, match=r"k=40 neighbours requested from 39 words"):
+        neighbours_among(vectors, np.arange(10), pool, 40)
+
+
+def test_neighbours_are_not_pickled_with_vectors() -> None:
+    vectors = Vectors([f"w{row}" for row in range(9)], np.random.default_rng(0).normal(size=(9, 4)))
+    neighbours_among(vectors, np.arange(9), np.arange(9), 2)
+    assert not pickle.loads(pickle.dumps(vectors)).known_neighbours

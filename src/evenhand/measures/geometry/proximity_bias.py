@@ -29,7 +29,7 @@ from evenhand.measures.geometry.direct_bias import SMALLEST, beta
 from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
-from evenhand.models.vectors.neighbours import nearest, unit_float32
+from evenhand.models.vectors.neighbours import neighbours_among, unit_float32
 from evenhand.stats import jackknife_interval, mean_interval
 from evenhand.stats.units import mean_units, ratio_units
 from evenhand.subspaces import Subspace
@@ -53,20 +53,15 @@ class NeighbourGraph:
 
 
 def neighbour_graph(vectors: Vectors, sources: WordSelection, pool: WordSelection, *, k: int) -> NeighbourGraph:
-    """Return the exact k nearest words of the pool by cosine for every source word, without the word itself.
-
-    The search is blocked: its cost is sources x pool, its memory that of one block.
-    """
+    """Return the exact k nearest words of the pool by cosine for every source word, without the word itself."""
     if k < 1:
         raise UsageError(f"k must be at least 1, got k={k}")
     if not len(sources) or len(pool) < 2:
         raise DegenerateError(f"{len(sources)} words of {sources.name} among {len(pool)} of {pool.name}: no neighbours")
     index = np.full(len(vectors), -1, dtype=np.int64)
     index[pool.rows] = np.arange(len(pool))
-    own = index[sources.rows]
-    queries, candidates = (unit_float32(vectors, side.rows) for side in (sources, pool))
-    neighbours, _ = nearest(queries, candidates, min(k, len(pool) - 1), exclude=own)
-    return NeighbourGraph(neighbours, own)
+    neighbours = neighbours_among(vectors, sources.rows, pool.rows, min(k, len(pool) - 1))
+    return NeighbourGraph(neighbours, index[sources.rows])
 
 
 def edge_betas(

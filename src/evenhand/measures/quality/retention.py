@@ -16,7 +16,7 @@ from evenhand.measures.measurement import Measurement, word_items
 from evenhand.measures.registry import Info
 from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
 from evenhand.models.vectors import Vectors
-from evenhand.models.vectors.neighbours import nearest, unit_float32
+from evenhand.models.vectors.neighbours import neighbours_among
 from evenhand.stats import mean_interval
 from evenhand.stats.bootstrap import Interval, interval, resamples
 from evenhand.stats.correlation import spearman_rows
@@ -85,8 +85,8 @@ def retention(
     if len(pool) <= k:
         raise DegenerateError(f"{len(pool)} words are too few for {k} neighbours")
     drawn = selection.sample(sample, seed=seed)
-    now = _neighbours(vectors, drawn.rows, pool.rows, k)
-    original = _neighbours(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
+    now = neighbours_among(vectors, drawn.rows, pool.rows, k)
+    original = neighbours_among(reference or vectors, drawn.reference_rows, pool.reference_rows, k)
     shares = _shared(now, original)
     return call.measurement(
         float(shares.mean()),
@@ -97,13 +97,6 @@ def retention(
         units=(mean_units("word", drawn.words, shares),),
         details={"pool": dict(pool.sizes)},
     )
-
-
-def _neighbours(vectors: Vectors, rows: Rows, pool: Rows, k: int) -> Rows:
-    """Return the k nearest of each row as indices into the pool, without the row itself."""
-    index = np.full(len(vectors), -1)
-    index[pool] = np.arange(len(pool))
-    return nearest(unit_float32(vectors, rows), unit_float32(vectors, pool), k, exclude=index[rows])[0]
 
 
 def _shared(first: Rows, second: Rows) -> Vector64:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 BLOCK_CELLS = 16 << 20  # similarities per block: 64 MB of float32, and twice that for their sort order
 TOP_CELLS = 2 << 20  # similarities whose largest are found at once: what stays in the cache of a processor
 SAMPLED = 16  # every 16th similarity of a row gives a limit for its largest ones
+SOUGHT = 100  # neighbours that are sought at least where they are remembered: the most that measures ask for by default
 FEW_COLUMNS = 4  # times k, and 1,024: rows of fewer are sorted as a whole
 VANISHED = 1e-6  # norm of a sum of unit vectors below which its direction is rounding error
 EPSILON = 1e-3  # in the denominator of 3CosMul, as in Levy & Goldberg 2014
@@ -53,6 +55,38 @@ def nearest(
         indices[start : start + step] = top
         cosines[start : start + step] = np.take_along_axis(block, top, axis=1)
     return indices, cosines
+
+
+@dataclass
+class KnownNeighbours:
+    """The neighbours among one pool that were found so far: indices into the pool, a row for each word."""
+
+    k: int
+    places: dict[int, int] = field(default_factory=dict)
+    """Where the neighbours of each row of the vectors stand."""
+    found: list[Rows] = field(default_factory=list)
+
+
+def neighbours_among(vectors: Vectors, rows: Rows, pool: Rows, k: int) -> Rows:
+    """Return the k nearest words of a pool for each row, nearest first, without the row itself; indices into the pool.
+
+    Several measures ask for the same words among the same pool, so the vectors remember what was found.
+    """
+    if k < 1 or k >= len(pool):
+        raise UsageError(f"k={k} neighbours requested from {len(pool) - 1:,} words", hint="use a smaller k")
+    known = vectors.known_neighbours.get(pool.tobytes())
+    if known is None or known.k < k:
+        known = KnownNeighbours(min(max(k, SOUGHT), len(pool) - 1))
+        vectors.known_neighbours[pool.tobytes()] = known
+    missing = np.array([row for row in dict.fromkeys(rows.tolist()) if row not in known.places], dtype=np.int64)
+    if len(missing):
+        own = np.full(len(vectors), -1, dtype=np.int64)
+        own[pool] = np.arange(len(pool))
+        queries, candidates = unit_float32(vectors, missing), unit_float32(vectors, pool)
+        found, _ = nearest(queries, candidates, known.k, exclude=own[missing])
+        known.places |= {row: len(known.found) + place for place, row in enumerate(missing.tolist())}
+        known.found += list(found)
+    return np.array([known.found[known.places[row]][:k] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), k)
 
 
 def _mask(block: NDArray[np.float32], exclude: Rows) -> None:

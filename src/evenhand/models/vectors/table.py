@@ -21,11 +21,12 @@ from evenhand.models.vectors.lookup import Case, Coverage
 if TYPE_CHECKING:
     from evenhand.models.vectors.files import LoadOptions
     from evenhand.models.vectors.formats.format import Composer
+    from evenhand.models.vectors.neighbours import KnownNeighbours
 
 Record: TypeAlias = Mapping[str, Any]  # JSON data: the source of vectors, or one step of their history
 History: TypeAlias = tuple[Record, ...]
 # Cached properties, cheaper to recompute than to pickle.
-COMPUTED = ("index", "norms", "unit", "is_lower_case", "_in_languages")
+COMPUTED = ("index", "norms", "unit", "is_lower_case", "known_neighbours", "_in_languages")
 
 
 class Vectors:
@@ -146,6 +147,11 @@ class Vectors:
         from evenhand.models.vectors.neighbours import unit_float32
 
         return read_only(unit_float32(self))
+
+    @cached_property
+    def known_neighbours(self) -> dict[bytes, KnownNeighbours]:
+        """The neighbours that were found among each pool of rows; see `neighbours_among`."""
+        return {}
 
     def __len__(self) -> int:
         return int(self.matrix.shape[0])
