@@ -1,9 +1,11 @@
 """Bias left against quality kept, by hand; methods that fail are noted and left out."""
 
+import numpy as np
 import pytest
 
 import evenhand as eh
 from evenhand.audit import Question, Result, Stage, tradeoffs
+from evenhand.audit.tradeoff import Ranking
 from evenhand.report import charts
 from evenhand.report.charts.scores import tradeoff
 
@@ -107,3 +109,10 @@ def test_sets_without_enough_words_leave_the_cost_unmeasured(
     (note,) = [text for text in audit.manifest["warnings"] if text.startswith("cost")]
     assert "no complete pair of rg-65 is in the vocabulary" in note
     assert "evenhand fetch ws-353" in note
+
+
+def test_mean_ranks_are_over_the_rows() -> None:
+    rows = {"weat": (1.0, 2.0, 3.0), "similarity": (2.5, 2.5, 1.0)}
+    ranking = Ranking(("a", "b", "c"), "original", rows, (), {})
+    assert ranking.mean_ranks == {"a": 1.75, "b": 2.25, "c": 2.0}
+    assert np.isnan(list(Ranking(("a", "b"), "original", {}, ("weat",), {}).mean_ranks.values())).all()

@@ -75,3 +75,8 @@ def test_welchs_test_is_that_of_scipy() -> None:
 def test_the_limits_of_a_range_hold_for_means_too() -> None:
     low, high = range_limits(Estimates(np.array([0.0, 1.0]), np.array([-0.1, 0.8]), np.array([0.1, 1.2])))
     assert (low, high) == (pytest.approx(1 - np.hypot(0.2, 0.1)), pytest.approx(1 + np.hypot(0.2, 0.1)))
+
+
+def test_standard_errors_add_one_hit_and_one_miss() -> None:
+    # (4 + 1) / (8 + 2) = .5, so sqrt(.25 / 8); a rate of 1 has (8 + 1) / 10 = .9
+    np.testing.assert_allclose(counts((4, 8), (8, 8)).errors, [np.sqrt(0.25 / 8), np.sqrt(0.09 / 8)])

@@ -33,3 +33,11 @@ def test_impossible_draws_are_refused() -> None:
         random_words(V, 0, n=31)
     with pytest.raises(UsageError, match="k=3 directions in 2"):
         gaussian(2, k=3)
+
+
+def test_two_words_are_enough_for_a_random_direction() -> None:
+    control = random_words(V, 0, n=2)
+    first, second = (V[word] for word in control.coverage.found)
+    assert abs(control.cos(np.asarray(first - second))) == pytest.approx(1)
+    with pytest.raises(UsageError, match="1 random words"):
+        random_words(V, 0, n=1)
