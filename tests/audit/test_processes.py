@@ -242,7 +242,7 @@ def test_the_running_cell_is_named_with_its_own_progress_and_the_rest_is_estimat
     watched.part(120, 400, "texts")
     assert heard[-1] == (2, 6, "weat-6, original: 120 of 400 texts")
     watched._started -= 60
-    watched._running[0].started -= 60
+    watched._running[0].pass_started -= 60
     watched.tell()
     assert heard[-1][2] == "weat-6, original: 120 of 400 texts, at least 2 min left"
     watched.end(SIX, 200.0)
@@ -265,5 +265,11 @@ def test_a_budget_leaves_out_what_does_not_fit() -> None:
 def test_what_is_left_of_a_cell() -> None:
     made = Running("x", SIX, started=time.monotonic() - 10)
     assert made.rest(schedule()) is None
-    made.part = (5, 20, "texts")
+    made.advance(5, 20, "texts")
     assert made.rest(schedule()) == pytest.approx(30, abs=1)
+    made.advance(20, 20, "texts")
+    made.heard -= 8
+    made.advance(2, 10, "texts")  # a second pass, whose first fifth took 8 s
+    assert made.rest(schedule()) == pytest.approx(32, abs=1)
+    made.advance(4, 10, "texts")
+    assert made.rest(schedule()) == pytest.approx(12, abs=1)

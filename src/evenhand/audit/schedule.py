@@ -122,17 +122,26 @@ class Running:
     question: Question | None = None
     started: float = field(default_factory=time.monotonic)
     part: tuple[int, int, str] = (0, 0, "")
+    heard: float = 0.0
+    """When `part` was last told."""
+    pass_started: float = 0.0
+    """When the present pass over its texts began; a cell may make several, each counted from 0."""
+
+    def advance(self, done: int, total: int, unit: str) -> None:
+        """Note how far the present pass is."""
+        if done < self.part[0] or (total, unit) != self.part[1:]:
+            self.pass_started = self.heard or self.started
+        self.part, self.heard = (done, total, unit), time.monotonic()
 
     def rest(self, schedule: CellSchedule) -> float | None:
         """Return how many seconds are left of it: from its own progress, else from the same question elsewhere."""
-        elapsed = time.monotonic() - self.started
-        done, total, _ = self.part
+        now, (done, total, _) = time.monotonic(), self.part
         if done:
-            return elapsed * (total - done) / done
+            return (now - self.pass_started) * (total - done) / done
         if self.question is None:
             return 0.0
         known = schedule.expected(self.question) if schedule.is_known(self.question) else None
-        return None if known is None else max(0.0, known - elapsed)
+        return None if known is None else max(0.0, known - (now - self.started))
 
     def text(self) -> str:
         """Return what is running, with its own progress."""
@@ -205,7 +214,7 @@ class Clock:
     def note(self, done: int, total: int, unit: str, worker: int = 0) -> None:
         """Say how far the running cell is."""
         if worker in self._running:
-            self._running[worker].part = (done, total, unit)
+            self._running[worker].advance(done, total, unit)
             self.tell()
 
     def end(self, question: Question, seconds: float, worker: int = 0) -> None:
