@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -77,7 +78,10 @@ SCORES = {
     "accuracy": "accuracy",
     "balanced-accuracy": "balanced accuracy",
 }
-KEPT = ("value", "interval", "p_value", "n", "status", "reason", "reading", "items", "params", "seed", "definition")
+KEPT = ("value", "interval", "p_value", "n", "status", "reason", "reading", "seed", "definition")
+REPORTED = ("method", "params", "site", "sites", "rank_removed", "variance_kept")
+GROUPED = ("demographic-parity-difference", "equal-opportunity-difference", "false-positive-rate-difference",
+           "predictive-parity-difference", "accuracy-difference")  # fmt: skip
 
 
 def comments() -> tuple[pl.DataFrame, dict[str, int]]:
@@ -154,7 +158,8 @@ def condensed(audit: Audit) -> dict[str, Any]:
     """Return the values of an audit with its manifest, the changes, and how sure they are."""
     rows = {row.label: row for row in record.rows(audit, audit.subjects[0])}
     cells = [
-        {"stage": stage, "row": label} | {k: v for k, v in m.to_dict().items() if k in KEPT}
+        {"stage": stage, "row": label}
+        | {k: v for k, v in m.to_dict().items() if k in KEPT or (k == "items" and m.score in GROUPED)}
         for label, row in rows.items()
         for stage, m in row.cells.items()
     ]
@@ -168,7 +173,9 @@ def condensed(audit: Audit) -> dict[str, Any]:
         for change in compare_rows(pairs, audit.concept):
             found = {name: getattr(change, name) for name in ("label", "change", "verdict", "p", "paired")}
             changes.append({"stage": stage, **found})
-    reports = {stage.name: dict(stage.report) for stage in audit.stages if stage.report}
+    reports = {
+        stage.name: {name: stage.report[name] for name in REPORTED if name in stage.report} for stage in audit.stages
+    }
     return {"manifest": audit.manifest, "reports": reports, "cells": cells, "changes": changes}
 
 
@@ -201,11 +208,9 @@ def table(parts: Sequence[dict[str, Any]]) -> str:
 def rates(part: dict[str, Any]) -> str:
     """Return the rates of each group on the original."""
     found = {c["row"].rpartition(":")[2]: c for c in part["cells"] if c["stage"] == "original"}
-    names = ["demographic-parity-difference", "equal-opportunity-difference", "false-positive-rate-difference",
-             "predictive-parity-difference", "accuracy-difference"]  # fmt: skip
     lines = ["| group | selection rate | true positive rate | false positive rate | precision | accuracy |",
              "|---|---|---|---|---|---|"]  # fmt: skip
-    items = [{item["word"]: item for item in found[name]["items"]} for name in names]
+    items = [{item["word"]: item for item in found[name]["items"]} for name in GROUPED]
     for group in sorted(items[0]):
         shown = [
             f"{each[group]['value']:.3f} [{each[group]['interval'][0]:.3f}, {each[group]['interval'][1]:.3f}], "
@@ -242,26 +247,28 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    model = arguments.out / "toxicity"
+    os.chdir(arguments.out)  # so that the record has no path of this machine
+    here = Path()
+    model = here / "toxicity"
     if not model.is_dir():
         source = locate("toxicity-bert-tiny")
         if source is None:
             raise SystemExit("run `evenhand fetch toxicity-bert-tiny` first")
         import_onnx(source, model, labels=("not-toxic", "toxic"))
     rows, counts = comments()
-    files = halves(rows, arguments.out, arguments.seed)
+    files = halves(rows, here, arguments.seed)
     concept = eh.Concept(name="five-groups", groups={group: words.split() for group, words in WORDS.items()})
     chains = [f"{method}@{site}" for site in SITES for method in ("linear", "leace", f"random(k={RANK})")]
     subject = opened(model, files["testing"])
     audit = Audit.run(
         subject, methods=chains, measures=("group-metrics", "decision-accuracy"), concept=concept, seed=arguments.seed,
-        folder=arguments.out / "inside", skip_failing=True,
+        folder=here / "inside", skip_failing=True,
     )  # fmt: skip
-    audit.save(arguments.out / "inside")
-    audit.to_html(arguments.out / "inside" / "report.html")
+    audit.save(here / "inside")
+    audit.to_html(here / "inside" / "report.html")
     inside = condensed(audit)
     after = [thresholds(model, files, name, arguments.seed) for name in ("fitting", "shuffled")]
-    made = synthetic(arguments.out, arguments.seed)
+    made = synthetic(here, arguments.seed)
     templates = [thresholds(model, made, name, arguments.seed) for name in ("fitting", "shuffled")]
     result = {"data": counts, "inside": inside, "thresholds": after, "synthetic": templates}
     tables = {

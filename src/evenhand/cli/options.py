@@ -239,7 +239,8 @@ class Opening:
         str | None,
         typer.Option(
             "--prompts",
-            help="How prompts are put to a model: plain, as the beginning of a text, or chat, as a message.",
+            help="How prompts are put to a model: plain, as the beginning of a text; chat, in a message that asks to "
+            "continue it; message, as the message.",
             show_default="plain where the model continues texts",
         ),
     ] = None
