@@ -1,6 +1,6 @@
 """Audits of nothing, for decisions and judged texts, and the coverage of their intervals.
 
-    python scripts/outcome_nulls.py [--audits 500] [--write]
+    python scripts/outcome_nulls.py [--audits 500] [--labels-only] [--write]
 
 A table whose decisions ignore the group, and a model whose texts ignore it, should be found biased in at most 5 % of
 the audits. Intervals of the largest difference of groups should contain the true one in at least 95 %. `--write` writes
@@ -63,6 +63,51 @@ def coverage(tables: int, rows: int, rates: tuple[float, ...], shares: tuple[flo
     return {"tables": tables, "rows": rows, "rates": list(rates), **{k: n / tables for k, n in hits.items()}}
 
 
+# Rates of groups that differ: share of positive labels, true positive rate, false positive rate.
+GROUP_RATES = {
+    "2 groups, alike": ((0.5, 0.5), (0.35, 0.35), (0.7, 0.7), (0.2, 0.2)),
+    "2 groups": ((0.5, 0.5), (0.3, 0.5), (0.8, 0.6), (0.1, 0.3)),
+    "2 groups, one of 10 %, rare positives": ((0.9, 0.1), (0.1, 0.1), (0.9, 0.6), (0.05, 0.05)),
+    "4 groups, one of 5 %": (GROUPS["4 groups, one of 5 %"], (0.4, 0.4, 0.4, 0.4), (0.8, 0.7, 0.6, 0.5), (0.2,) * 4),
+}
+
+
+def true_values(positives: np.ndarray, hits: np.ndarray, alarms: np.ndarray) -> dict[str, float]:
+    """Return the true value of each score of groups with these rates."""
+    selected = positives * hits + (1 - positives) * alarms
+    precision = positives * hits / selected
+    accuracy = positives * hits + (1 - positives) * (1 - alarms)
+    rates = {"equal-opportunity": hits, "false-positive-rate": alarms, "predictive-parity": precision}
+    found = {f"{name}-difference": float(np.ptp(rate)) for name, rate in (rates | {"accuracy": accuracy}).items()}
+    found["equalised-odds-difference"] = max(float(np.ptp(hits)), float(np.ptp(alarms)))
+    found["equal-opportunity-ratio"] = float(hits.min() / hits.max())
+    found["equalised-odds-ratio"] = float(min(hits.min() / hits.max(), alarms.min() / alarms.max()))
+    return found | {"worst-group-accuracy": float(accuracy.min())}
+
+
+def coverage_given_labels(tables: int, rows: int, name: str) -> dict[str, Any]:
+    """Return how often the intervals of the scores that need labels contain the true value, where they are defined."""
+    shares, *rates = GROUP_RATES[name]
+    positives, hits, alarms = map(np.array, rates)
+    truth = true_values(positives, hits, alarms)
+    covered, defined = dict.fromkeys(truth, 0), dict.fromkeys(truth, 0)
+    for seed in range(tables):
+        rng = np.random.default_rng(seed)
+        codes = rng.choice(len(shares), rows, p=shares)
+        label = rng.random(rows) < positives[codes]
+        selected = rng.random(rows) < np.where(label, hits[codes], alarms[codes])
+        names = tuple(f"g{number}" for number in range(len(shares)))
+        view = Outcomes("drawn", {"g": Grouping("g", names, codes)}, selected, label)
+        for m in measures.group_metrics(view, seed=seed):
+            if m.score in truth and m.interval:
+                defined[m.score] += 1
+                covered[m.score] += m.interval[0] - 1e-12 <= truth[m.score] <= m.interval[1] + 1e-12
+    return {
+        "groups": name, "tables": tables, "rows": rows, "true": truth, "defined": defined,
+        "covered": {score: covered[score] / max(1, defined[score]) for score in truth},
+    }  # fmt: skip
+
+
 class RandomWriter:
     """Writes texts that have nothing to do with the prompt."""
 
@@ -108,28 +153,43 @@ def tables(results: dict[str, Any]) -> str:
     for entry in results["coverage"]:
         rates = ", ".join(f"{rate:g}" for rate in entry["rates"])
         lines.append(f"| {rates} | {entry['tables']} | {entry['difference']:.1%} | {entry['ratio']:.1%} |")
+    given = results["coverage_given_labels"]
+    heads = [f"{entry['groups']}, {entry['rows']:,} rows" for entry in given]
+    lines += ["", f"| covered | {' | '.join(heads)} |", "|---" + "|--:" * len(given) + "|"]
+    for score in given[0]["covered"]:
+        shares = [f"{entry['covered'][score]:.1%}" for entry in given]
+        lines.append(f"| {score} | {' | '.join(shares)} |")
     return "\n".join(lines)
+
+
+def everything(audits: int) -> dict[str, Any]:
+    """Return the results of all simulations but those of scores that need labels."""
+    results: dict[str, Any] = {"tables": {}, "coverage": []}
+    for name, shares in GROUPS.items():
+        for rows in (200, 2_500):
+            results["tables"][f"{name}, {rows:,} rows"] = false_findings(audits, rows, shares)
+            print(name, rows, results["tables"][f"{name}, {rows:,} rows"], flush=True)
+    for rates, shares in (
+        ((0.3, 0.3), (0.5, 0.5)), ((0.3, 0.4), (0.5, 0.5)), ((0.02, 0.1), (0.8, 0.2)),
+        ((0.3,) * 4, GROUPS["4 groups, one of 5 %"]), ((0.3, 0.4, 0.5, 0.6), GROUPS["4 groups, one of 5 %"]),
+    ):  # fmt: skip
+        results["coverage"].append(coverage(2 * audits, 300, rates, shares))
+        print(results["coverage"][-1], flush=True)
+    results["judged"] = {kind: judged(audits, kind) for kind in ("versions of a prompt", "persons")}
+    print(results["judged"], flush=True)
+    return results
 
 
 def main() -> None:
     """Run the simulations and print, or write, their results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--audits", type=int, default=500)
+    parser.add_argument("--labels-only", action="store_true", help="renew the coverage of scores that need labels")
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
-    results: dict[str, Any] = {"tables": {}, "coverage": []}
-    for name, shares in GROUPS.items():
-        for rows in (200, 2_500):
-            results["tables"][f"{name}, {rows:,} rows"] = false_findings(arguments.audits, rows, shares)
-            print(name, rows, results["tables"][f"{name}, {rows:,} rows"], flush=True)
-    for rates, shares in (
-        ((0.3, 0.3), (0.5, 0.5)), ((0.3, 0.4), (0.5, 0.5)), ((0.02, 0.1), (0.8, 0.2)),
-        ((0.3,) * 4, GROUPS["4 groups, one of 5 %"]), ((0.3, 0.4, 0.5, 0.6), GROUPS["4 groups, one of 5 %"]),
-    ):  # fmt: skip
-        results["coverage"].append(coverage(2 * arguments.audits, 300, rates, shares))
-        print(results["coverage"][-1], flush=True)
-    results["judged"] = {kind: judged(arguments.audits, kind) for kind in ("versions of a prompt", "persons")}
-    print(results["judged"], flush=True)
+    results = json.loads(RESULTS.read_text(encoding="utf-8")) if arguments.labels_only else everything(arguments.audits)
+    results["coverage_given_labels"] = [coverage_given_labels(2 * arguments.audits, 600, name) for name in GROUP_RATES]
+    print(tables(results))
     if arguments.write:
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
 

@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from evenhand.cli import app
+from scripted_server import Asked, Reply, chat_reply, models, serving
 
 pytest.importorskip("torch")
 
@@ -58,3 +59,26 @@ def test_judges_that_cannot_judge_are_refused(tiny_folder: Callable[..., Path], 
     refused = run("audit", "glove-embedded", "--judge", "unpleasant-words", "-o", tmp_path / "run")
     assert refused.exit_code == 2
     assert "nothing is written in this audit" in " ".join(refused.stderr.split())
+
+
+def test_answers_to_messages_are_judged(words: Path, tmp_path: Path) -> None:
+    pytest.importorskip("httpx")
+    prompts = tmp_path / "questions.txt"
+    prompts.write_text("Write about a woman.\nWhat did he do?\n")
+
+    def answer(asked: Asked) -> Reply:
+        told = asked.body["messages"][-1]["content"]
+        return chat_reply("A nurse." if "woman" in told or "she" in told else "A doctor.", None)
+
+    with serving({"/v1/models": models("m"), "/v1/chat/completions": answer}) as server:
+        result = run(
+            "audit", f"openai:{server.base}#m", "--measure", "judged-generations", "--query", prompts,
+            "--judge", f"lexicon:{words}", "--judge-label", "positive", "--prompts", "message", "-o", tmp_path / "run",
+        )  # fmt: skip
+        assert result.exit_code == 0, result.output
+        told = {asked.body["messages"][-1]["content"] for asked in server.posts() if "messages" in asked.body}
+    assert {"Write about a woman.", "Write about a man.", "What did he do?", "What did she do?"} <= told
+    record = json.loads((tmp_path / "run" / "audit.json").read_text())
+    assert record["manifest"]["subjects"][0]["opening"]["message"] == "{prompt}"
+    (gap,) = [entry for entry in record["results"] if entry["score"] == "gap"]
+    assert gap["value"] == 1

@@ -8,6 +8,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ pytest.importorskip("uvicorn", reason="the extra [web] is not installed")
 from evenhand.cli import app
 from evenhand.errors import OutputError
 from evenhand.web import server
+from evenhand.web.audits import _methods, _ticked
 from evenhand.web.server import RequestGuard
 
 PATIENCE = 60.0
@@ -64,6 +66,45 @@ def test_only_this_machine_is_let_in_by_default(served: list[RequestGuard], tmp_
     assert result.exit_code == 0
     assert "warning" not in result.stderr
     assert served[0].hosts == {"127.0.0.1", "localhost", "::1"}
+
+
+def test_a_table_and_a_classifier_are_opened_with_their_columns(
+    served: list[RequestGuard], tmp_path: Path, tiny_folder: Callable[..., Path]
+) -> None:
+    table, texts = tmp_path / "t.csv", tmp_path / "said.csv"
+    table.write_text("sex,race,y,yhat,p\nf,a,good,good,0.9\nm,b,bad,bad,0.2\n")
+    texts.write_text("said,sex,y\nhello,f,good\nno,m,bad\n")
+    base = (
+        "serve",
+        tmp_path,
+        "--no-browser",
+        "--device",
+        "cpu",
+        "--group",
+        "sex",
+        "--label",
+        "y",
+        "--positive",
+        "good",
+    )
+    for more in (
+        ("-s", f"table:{table}", "--prediction", "yhat"),
+        ("-s", f"table:{table}", "--score", "p", "--threshold", "0.5"),
+        ("-s", f"hf:{tiny_folder('BertForSequenceClassification', num_labels=2)}", "--texts", texts, "--text", "said",
+         "--positive-label", "LABEL_1"),
+    ):  # fmt: skip
+        line = (
+            [*base, *more]
+            if "--texts" in more
+            else [part for part in (*base, *more) if part not in ("--device", "cpu")]
+        )
+        result = CliRunner().invoke(app, list(map(str, line)))
+        assert result.exit_code == 0, result.output
+        site = served[-1].app.state.site
+        assert "outcomes" in site.served.subject("s1").offers
+        ticked = _ticked(site)["measure"]
+        assert {"group-metrics", "decision-accuracy"} <= set(ticked)
+        assert "equalised-odds" in _methods(site)
 
 
 def test_another_interface_is_warned_of(served: list[RequestGuard], tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ CHAT = ("audit", "hf:{chat}", "--measure", "corpus-bias")
 JUDGED = ("audit", "hf:{gpt}", "--measure", "judged-generations")
 TABLE = ("audit", "table:{decisions}", "--group", "sex")
 SCORED = ("audit", "table:{scored}")
+TEXTS = ("audit", "hf:{labeller}", "--measure", "group-metrics", "--texts")
 SWEEP = ("debias", "{vec}", "--sweep", "-o", "{out}")
 LM = ("lm", "train", "{text}", "--out", "{out}", "--sweep-lambda", "0,1", "--device", "cpu")
 
@@ -99,6 +100,12 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--score": ((*SCORED, "--score", "p"), (*SCORED, "--score", "q")),
         "--threshold": ((*SCORED, "--score", "p"), (*SCORED, "--score", "p", "--threshold", "0.7")),
         "--positive": ((*SCORED, "--score", "p", "--positive", "yes"), (*SCORED, "--score", "p", "--positive", "no")),
+        "--texts": ((*TEXTS, "{said}"), (*TEXTS, "{other_said}")),
+        "--text": ((*TEXTS, "{said}", "--text", "text"), (*TEXTS, "{said}", "--text", "other")),
+        "--positive-label": (
+            (*TEXTS, "{said}", "--positive-label", "LABEL_1"),
+            (*TEXTS, "{said}", "--positive-label", "LABEL_0"),
+        ),
         "--seed": (VEC, (*VEC, "--seed", "1")),
     },
     "debias": {
@@ -156,7 +163,8 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         "--json": SHOWN,
         **dict.fromkeys(
             ("--method", "--set", "--save-map", "--site", "--decoder", "--hook", "--device", "--field", "--documents",
-             "--skip-bad", "--group", "--label", "--prediction", "--score", "--threshold", "--positive"),
+             "--skip-bad", "--group", "--label", "--prediction", "--score", "--threshold", "--positive", "--texts",
+             "--text", "--positive-label"),
             "not of a sweep, which alone stores results that are read again",
         ),
     },
@@ -289,8 +297,12 @@ def files(tmp_path_factory: pytest.TempPathFactory, glove: eh.Vectors, tiny_fold
     decisions = "sex,race,y,other,prediction\n" + "".join(",".join(map(str, row)) + "\n" for row in rows)
     (folder / "signed.txt").write_text("good\t1\nbad\t-1\n")
     (folder / "decisions.csv").write_text(decisions)
+    (folder / "said.csv").write_text("text,other,sex,label\nhi,ho,f,1\nyes,no,m,0\n")
+    (folder / "other_said.csv").write_text("text,other,sex,label\nhi,ho,f,1\nyes!,no,m,0\n")
     (folder / "scored.csv").write_text("group,label,p,q\nf,yes,0.6,0.4\nm,no,0.8,0.1\nf,no,0.2,0.9\n")
     return {
+        **{name: folder / f"{name}.csv" for name in ("said", "other_said")},
+        "labeller": lambda: tiny_folder("BertForSequenceClassification", num_labels=2),
         "signed": folder / "signed.txt", "decisions": folder / "decisions.csv", "scored": folder / "scored.csv",
         "vec": few.save(folder / "few.vec"), "other": other.save(folder / "other.vec"),
         "matrix": folder / "matrix.npy",

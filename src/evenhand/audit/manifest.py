@@ -19,7 +19,7 @@ from evenhand.audit.plan import Plan
 from evenhand.errors import EvenhandError, UsageError, printable
 from evenhand.models.vectors import Vectors
 from evenhand.subjects import Subject
-from evenhand.subjects.subject import installed_versions, without_secrets
+from evenhand.subjects.subject import installed_versions, is_plain, without_secrets
 from evenhand.words import Concept
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", "transformers", "gensim")
@@ -28,7 +28,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", 
 OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
     "system", "prompts", "key_env", "concurrency", "timeout",
-    "group", "label", "prediction", "score", "threshold", "positive",
+    "group", "label", "prediction", "score", "threshold", "positive", "texts", "text", "positive_label",
 )  # fmt: skip
 # The entry of a record that is about several concepts at once, such as the categories of a benchmark.
 SEVERAL = {
@@ -165,7 +165,10 @@ def _asking(subjects: Sequence[Subject], plan: Plan, concept: Concept) -> list[s
 def _opening(subjects: Sequence[Subject]) -> list[str]:
     parts: list[str] = []
     for name in dict.fromkeys(name for subject in subjects for name in subject.opened_with):
-        values = {str(subject.opened_with.get(name)) for subject in subjects if name in subject.options}
+        given = [subject.opened_with.get(name) for subject in subjects if name in subject.options]
+        if not all(value is None or is_plain(value) for value in given):
+            raise UsageError(f"{name} is only in memory")
+        values = set(map(str, given))
         if name not in OPENING_OPTIONS:
             raise UsageError(f"`evenhand audit` has no option for {name}={values.pop()}")
         if len(values) > 1:

@@ -162,12 +162,32 @@ GroupColumns = Annotated[
     list[str] | None,
     typer.Option(
         "--group",
-        help="Column of a table that names groups; may be repeated. Several with commas are crossed.",
+        help="Column of a table or of --texts that names groups; may be repeated. Several with commas are crossed.",
         show_default="guessed",
     ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option("--label", help="Column of a table with what is true.", show_default="guessed")
+    str | None,
+    typer.Option("--label", help="Column of a table or of --texts with what is true.", show_default="guessed"),
+]
+TextsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--texts",
+        help="A table of labelled texts (CSV, TSV, JSONL, Parquet) that a classifier is asked about.",
+        show_default=False,
+    ),
+]
+TextColumn = Annotated[
+    str | None, typer.Option("--text", help="Column of --texts with the texts.", show_default="guessed")
+]
+PositiveLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--positive-label",
+        help="The label of the classifier that counts as positive.",
+        show_default="--positive, or the last of two",
+    ),
 ]
 PredictionColumn = Annotated[
     str | None, typer.Option("--prediction", help="Column of a table with the decisions.", show_default="guessed")
@@ -219,7 +239,8 @@ class Opening:
         str | None,
         typer.Option(
             "--prompts",
-            help="How prompts are put to a model: plain, as the beginning of a text, or chat, as a message.",
+            help="How prompts are put to a model: plain, as the beginning of a text; chat, in a message that asks to "
+            "continue it; message, as the message.",
             show_default="plain where the model continues texts",
         ),
     ] = None
@@ -238,6 +259,9 @@ class Opening:
     score: ScoreColumn = None
     threshold: ThresholdOption = None
     positive: PositiveValue = None
+    texts: TextsFile = None
+    text: TextColumn = None
+    positive_label: PositiveLabel = None
 
     def subjects(self, addresses: list[str]) -> list[Subject]:
         """Open subjects, with warnings as notes. An option is passed to the kinds that have it."""

@@ -168,6 +168,13 @@ def unnamed_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
     return names if len(names) == len(NLI_STEMS) and unnamed else ()
 
 
+def classifier_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Return the labels of a classifier in the order of its outputs; transformers writes no names of its default."""
+    labels = read_config(source).get("id2label")
+    names = {int(key): str(name) for key, name in labels.items()} if isinstance(labels, dict) else {}
+    return tuple(names[key] for key in sorted(names)) or ("LABEL_0", "LABEL_1")
+
+
 def read_weight_headers(source: str | os.PathLike[str]) -> dict[str, TensorInfo]:
     """Return every stored tensor of a model folder by name, from the headers of its safetensors files.
 

@@ -1,13 +1,16 @@
 """`Outcomes`: what was decided about the members of groups, and what turned out to be true; read from tables.
 
 A table has a row for each person or text, with one or more columns that name groups, and a label (what is true), a
-prediction (what was decided) or a score (how sure the model was). This is what the view `outcomes` offers.
+prediction (what was decided) or a score (how sure the model was). This is what the view `outcomes` offers. A table of
+`LabelledTexts` has texts instead of decisions; a classifier predicts them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
+import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import FormatError, UsageError, counted, few, foreign_errors, shown, unknown_name
+from evenhand.errors import EvenhandWarning, FormatError, UsageError, counted, few, foreign_errors, shown, unknown_name
 from evenhand.files import bare_name, existing, open_bytes
 
 if TYPE_CHECKING:
@@ -140,6 +143,7 @@ class OutcomeColumns:
         score: column of scores; empty to guess.
         positive: the value that counts as positive in label and prediction; empty for 1, true, yes and the like.
         threshold: the score from which a row is selected, where there are no predictions.
+        text: column of texts that a classifier predicts; empty to guess.
     """
 
     group: tuple[str, ...] = ()
@@ -148,6 +152,7 @@ class OutcomeColumns:
     score: str = ""
     positive: str = ""
     threshold: float | None = None
+    text: str = ""
 
     def resolved(self, columns: Sequence[str], name: str, *, guessed: Sequence[str]) -> OutcomeColumns:
         """Return the columns with guesses for those that were not named.
@@ -159,7 +164,8 @@ class OutcomeColumns:
         """
         for part in [*(part for entry in self.group for part in parts_of(entry)), *self._single()]:
             if part not in columns:
-                raise unknown_name(f"column of {name}", part, columns)
+                unknown = unknown_name(f"column of {name}", part, columns)
+                raise FormatError(unknown.message, hint=unknown.hint)
         found = {role: _guess(role, columns, name) for role in guessed if not getattr(self, role)}
         group = self.group or ((found["group"],) if found.get("group") else ())
         if not group:
@@ -170,21 +176,19 @@ class OutcomeColumns:
         return replace(
             self, group=group, prediction=prediction,
             label=self.label or found.get("label", ""), score=self.score or found.get("score", ""),
+            text=self.text or found.get("text", ""),
         )  # fmt: skip
 
     def _single(self) -> list[str]:
-        return [part for part in (self.label, self.prediction, self.score) if part]
-
-    @property
-    def needed(self) -> list[str]:
-        """All columns that are read, each once."""
-        return list(dict.fromkeys([*(part for entry in self.group for part in parts_of(entry)), *self._single()]))
+        return [part for part in (self.label, self.prediction, self.score, self.text) if part]
 
     def to_dict(self) -> dict[str, str | float]:
         """Return what took effect, for the record."""
         plain: dict[str, str | float] = {"group": "; ".join(map(grouping_name, self.group))}
         plain |= {
-            role: value for role in ("label", "prediction", "score", "positive") if (value := getattr(self, role))
+            role: value
+            for role in ("text", "label", "prediction", "score", "positive")
+            if (value := getattr(self, role))
         }
         return plain | ({} if self.threshold is None else {"threshold": self.threshold})
 
@@ -307,7 +311,7 @@ def outcomes_of(frame: pl.DataFrame, name: str, columns: OutcomeColumns) -> Outc
         kept &= np.isfinite(score)
     if not kept.any():
         why = "; ".join(f"{count:,} rows {reason}" for reason, count in dropped.items() if count)
-        raise UsageError(f"{name} has no rows that can be measured: {why}", hint="fill in the missing values")
+        raise FormatError(f"{name} has no rows that can be measured: {why}", hint="fill in the missing values")
     groupings = {grouping_name(entry): _grouping(frame, entry, name, kept) for entry in chosen.group}
     return Outcomes(
         name, groupings, prediction[kept],
@@ -414,7 +418,7 @@ def _grouping(frame: pl.DataFrame, entry: str, name: str, kept: Decided) -> Grou
             hint="cross fewer columns",
         )
     if len(present) < 2:
-        raise UsageError(
+        raise FormatError(
             f"{name}: {grouping_name(entry)} has {counted(len(present), 'known group')}, and groups are compared",
             hint="name another column: `group=`",
         )
@@ -427,3 +431,99 @@ def outcomes_groups(entries: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the entries of `group`: a text, divided by semicolons, or a list."""
     every = entries.split(";") if isinstance(entries, str) else list(entries or ())
     return tuple(each for entry in every if (each := ",".join(parts_of(entry))))
+
+
+# Labelled texts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledTexts:
+    """Texts with groups and labels, which a classifier has not predicted yet.
+
+    Attributes:
+        frame: the table.
+        texts: the text of each row that has one, and a label.
+        rows: groups and labels of these rows; nothing is predicted.
+        label: the label of the classifier that counts as positive.
+    """
+
+    frame: pl.DataFrame
+    texts: tuple[str, ...]
+    rows: Outcomes
+    label: str
+
+    @property
+    def digest(self) -> str:
+        """Hash of texts, groups and labels."""
+        parts = [self.rows.digest, self.texts, sorted(self.rows.dropped.items())]
+        return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+    @classmethod
+    def of(
+        cls, frame: pl.DataFrame, name: str, columns: OutcomeColumns, labels: Sequence[str], label: str = ""
+    ) -> LabelledTexts:
+        """Read a table.
+
+        Args:
+            frame: the table.
+            name: its name, for errors.
+            columns: which columns hold what; group, label and text are guessed where they are not named.
+            labels: the labels of the classifier.
+            label: which of them counts as positive; empty for `columns.positive`, or the last of two.
+        """
+        import polars as pl
+
+        chosen = columns.resolved(frame.columns, name, guessed=("group", "label", "text"))
+        if not chosen.text:
+            raise FormatError(
+                f"{name} has no column that is known to hold texts",
+                hint=f"name one: `text=`; it has {few(frame.columns)}",
+            )
+        if chosen.text in (chosen.label, *(part for entry in chosen.group for part in parts_of(entry))):
+            raise FormatError(f"{name}: column {chosen.text} cannot hold the texts and something else too")
+        counts = _positive_label(labels, label, chosen.positive)
+        if chosen.label and not chosen.positive:
+            chosen = replace(chosen, positive=_value_of(frame[chosen.label], name, counts, labels))
+        texts = frame[chosen.text].cast(pl.String, strict=False).fill_null("")
+        asked = pl.Series(chosen.text, [0.0 if text.strip() else None for text in texts], dtype=pl.Float64)
+        rows = outcomes_of(frame.with_columns(asked), name, replace(chosen, score=chosen.text))
+        given = {key: str(value) for key, value in chosen.to_dict().items()}
+        rows = replace(rows, columns={**given, "positive_label": counts}, threshold=chosen.threshold)
+        places = range(frame.height) if rows.places is None else rows.places.tolist()
+        return cls(frame, tuple(texts[place] for place in places), rows, counts)
+
+
+def _positive_label(labels: Sequence[str], named: str, positive: str) -> str:
+    """Return the label of a classifier that counts as positive."""
+    known = {label.lower(): label for label in labels}
+    if named and named.lower() not in known:
+        raise FormatError(
+            f"the classifier has no label {named!r}; it has {few(labels)}", hint="name one of them: `positive_label=`"
+        )
+    if found := known.get((named or positive).lower(), ""):
+        return found
+    named_labels = not all(re.fullmatch(r"(label[_ ]?)?\d+", label) for label in known)
+    if len(labels) > 2 or (positive and named_labels):
+        raise FormatError(
+            f"the classifier has the labels {few(labels)}, and which one counts as positive is not said",
+            hint="name it: `positive_label=`",
+        )
+    if named_labels:
+        warnings.warn(f"the label {labels[-1]!r} counts as positive, the last one", EvenhandWarning, stacklevel=2)
+    return labels[-1]
+
+
+def _value_of(column: pl.Series, name: str, label: str, labels: Sequence[str]) -> str:
+    """Return the value of a column that means a label of a classifier; empty where it holds 0 and 1, or yes and no."""
+    values, _ = _codes(column, MISSING)
+    if all(value.lower() in TRUE | FALSE for value in values):
+        return ""
+    known = [each.lower() for each in labels]
+    foreign = [value for value in values if value.lower() not in known]
+    if foreign:
+        raise FormatError(
+            f"{name}: column {column.name} holds {few(map(shown, foreign), most=4)}, and the classifier has the labels "
+            f"{few(labels)}",
+            hint="say which value of the column is the positive one, `positive=`, and which label, `positive_label=`",
+        )
+    return next((value for value in values if value.lower() == label.lower()), label)

@@ -453,9 +453,10 @@ def _significant(tests: SubjectTests) -> str:
 
 def _what(tests: SubjectTests) -> str:
     """Return what was found, how strong and how sure it is."""
-    concept, kind = tests.audit.concept, kind_name(subject_record(tests.audit, tests.subject))
+    kind = kind_name(subject_record(tests.audit, tests.subject))
     subject = f"{tests.subject} ({kind})" if kind else tests.subject
     lead = next(iter(bias_findings(tests)), None)
+    concept = _asked_about(tests, lead)
     if lead is None:
         return f"{subject} has no score of {concept} bias that can be tested"
     if not _is_biased(tests):
@@ -468,6 +469,15 @@ def _what(tests: SubjectTests) -> str:
     sure = [numbers.format_p(lead.p_value)] if lead.p_value is not None else []
     sure += [f"{_significant(tests)} significant"] if len(tests.found) > 1 else []
     return f"{subject} shows {concept} bias: {_lower(clause)} ({'; '.join([strength, *sure])})"
+
+
+def _asked_about(tests: SubjectTests, lead: Finding | None) -> str:
+    """Return what the headline is about: the concept, or the groups of labelled texts where it tells of these."""
+    led = [row for row in tests.about if lead and row.label == lead.label] or [test.row for test in tests.found]
+    named = dict.fromkeys(row.question.query for row in led if row.info.family == "outcomes")
+    foreign = named and len(led) == sum(row.info.family == "outcomes" for row in led)
+    concept = tests.audit.concept
+    return ", ".join(named) if foreign and not set(named) & set(concept.split(", ")) else concept
 
 
 def _lower(text: str) -> str:

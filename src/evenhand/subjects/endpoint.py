@@ -20,7 +20,7 @@ from evenhand.models.endpoint.views import (
     RemoteModel,
     RemoteWriter,
 )
-from evenhand.models.lm.chat import CONTINUE, ChatWriter, PromptForm, check_prompt_form
+from evenhand.models.lm.chat import MESSAGES, ChatWriter, PromptForm, check_prompt_form
 from evenhand.models.tokenizing import TEXT_READING
 from evenhand.subjects.subject import (
     SUBJECTS,
@@ -51,8 +51,9 @@ class EndpointSubject(Subject):
         attempts: how often a request is sent at most.
         samples, tokens, seed: texts that the model writes, tokens of each, and their seed.
         temperature: divisor of the logits of these texts.
-        prompts: how prompts are put: `plain`, as the beginning of a text, or `chat`, as a message that asks to continue
-            it. The default is `plain` where the server continues texts, and `chat` where it only answers conversations.
+        prompts: how prompts are put: `plain`, as the beginning of a text, `chat`, as a message that asks to continue
+            it, or `message`, as the message itself, so that texts are answers. The default is `plain` where the server
+            continues texts, and `chat` where it only answers conversations.
     """
 
     kind = "openai"
@@ -136,10 +137,11 @@ class EndpointSubject(Subject):
         if name == "text":
             return self.text()
         if name == "generation":
-            if not (self.server.chat if self.prompts == "chat" else self.server.completion):
-                lacking = self.server.missing.get("chat" if self.prompts == "chat" else "generation", "")
+            form = MESSAGES.get(self.prompts)
+            if not (self.server.chat if form else self.server.completion):
+                lacking = self.server.missing.get("chat" if form else "generation", "")
                 raise UsageError(f"{self.name} cannot be asked with `prompts={self.prompts}`: {lacking}")
-            return ChatWriter(RemoteChat(self.remote)) if self.prompts == "chat" else RemoteWriter(self.remote)
+            return ChatWriter(RemoteChat(self.remote), form) if form else RemoteWriter(self.remote)
         return RemoteChat(self.remote) if name == "chat" else RemoteLikelihood(self.remote)
 
     def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:
@@ -148,6 +150,8 @@ class EndpointSubject(Subject):
         seed = seed if self._seed is None else self._seed
         settings |= {"temperature": self.sampling.get("temperature", 1.0)}
         writer: PromptWriter = self.view("generation")
+        if self.prompts == "message":  # an answer to the first word of a text would be about the word
+            writer = ChatWriter(RemoteChat(self.remote))
         written = writer.continuations([START], **settings, seed=seed)[0]
         about = settings | {"seed": seed, "start": START}
         texts = Texts([f"{START}{text}" if self.prompts == "plain" else f"{START} {text.lstrip()}" for text in written])
@@ -181,7 +185,7 @@ class EndpointSubject(Subject):
     @property
     def opening(self) -> dict[str, Any]:
         """The system prompt, how prompts are put, and how texts are sampled; the pace of asking decides no answer."""
-        asked = {"prompts": self.prompts} | ({"message": CONTINUE} if self.prompts == "chat" else {})
+        asked = {"prompts": self.prompts} | ({"message": MESSAGES[self.prompts]} if self.prompts in MESSAGES else {})
         return {"system": self.system, "beginning": TEXT_READING, **asked, **self.sampling}
 
     def describe(self) -> dict[str, Any]:

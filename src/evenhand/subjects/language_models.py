@@ -15,7 +15,7 @@ from evenhand.errors import UsageError
 from evenhand.files import existing, writing
 from evenhand.models.device import PRECISIONS, device_kind
 from evenhand.models.lm.causal import written_once
-from evenhand.models.lm.chat import CONTINUE, ChatWriter, check_prompt_form
+from evenhand.models.lm.chat import MESSAGES, ChatWriter, check_prompt_form
 from evenhand.models.tokenizing import TEXT_READING
 from evenhand.progress import Progress, tell
 from evenhand.subjects.opening import kind_of_address, parse_address
@@ -176,7 +176,8 @@ class LanguageModelSubject(Subject):
 
     It offers `likelihood`, `text` (what it writes) and its input table as `vectors`; a transformer also `sentences`
     and `generation` (what it writes after a prompt), and `chat` if it comes with a chat template. The other views read
-    texts without the template, unless it is opened with `prompts="chat"`: `generation` then asks for a continuation.
+    texts without the template, unless it is opened with `prompts="chat"`: `generation` then asks for a continuation,
+    and with `prompts="message"` for an answer to the prompt.
     """
 
     kind = "lm"
@@ -220,7 +221,7 @@ class LanguageModelSubject(Subject):
         else:
             self.network = TransformerPart(path, self._load, device=self._device, precision=self._precision)
         self.prompts = check_prompt_form(prompts or "plain")
-        if self.prompts == "chat" and "chat" not in self.offers:
+        if self.prompts in MESSAGES and "chat" not in self.offers:
             raise UsageError(f"{self.name} has no chat template to put prompts with", hint="leave `prompts=` out")
         if self.system and "chat" not in self.offers:
             raise UsageError(
@@ -257,7 +258,7 @@ class LanguageModelSubject(Subject):
     def opening(self) -> dict[str, Any]:
         """Where the model runs and how precisely, and the system prompt."""
         prompt = {"system": self.system} if self.system else {}
-        prompt |= {"prompts": self.prompts, "message": CONTINUE} if self.prompts == "chat" else {}
+        prompt |= {"prompts": self.prompts, "message": MESSAGES[self.prompts]} if self.prompts in MESSAGES else {}
         reading = {} if self.network is None else {"beginning": TEXT_READING}
         return {"device": device_kind(self._device), "precision": self._precision, **reading, **prompt}
 
@@ -273,8 +274,8 @@ class LanguageModelSubject(Subject):
             super()._apply(change)
 
     def _open_view(self, name: ViewName) -> Any:
-        if name == "generation" and self.prompts == "chat":
-            return ChatWriter(self.view("chat"))
+        if name == "generation" and self.prompts in MESSAGES:
+            return ChatWriter(self.view("chat"), MESSAGES[self.prompts])
         if name in ("likelihood", "generation"):  # the causal model of transformers does both
             return self.model.likelihood
         if name == "text":
@@ -323,7 +324,7 @@ class LanguageModelSubject(Subject):
 
     def describe(self) -> dict[str, Any]:
         """Name, hash, kind of model, how its texts are sampled, and which views use its chat template."""
-        template = {view: view == "chat" or (view == "generation" and self.prompts == "chat") for view in self.offers}
+        template = {view: view == "chat" or (view == "generation" and self.prompts in MESSAGES) for view in self.offers}
         about = {"model": self.model_kind, "sampling": dict(self.sampling)}
         used = {"chat_template": [view for view, uses in template.items() if uses]} if "chat" in self.offers else {}
         return super().describe() | about | used

@@ -11,13 +11,17 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.subjects.subject import SUBJECTS, Subject, ViewName
+from evenhand.subjects.tables import TextLabeller
+
+if TYPE_CHECKING:
+    from evenhand.models.outcomes import Outcomes
 
 # What a classifier in memory is known by: its answers to these texts.
 PROBE_TEXTS = tuple(
@@ -79,12 +83,12 @@ class PredictorLabels:
 
 
 @SUBJECTS.register("predictor")
-class PredictorSubject(Subject):
-    """A classifier in memory. It offers `labels`."""
+class PredictorSubject(TextLabeller):
+    """A classifier in memory. It offers `labels`, and `outcomes` if it is opened with labelled texts."""
 
     kind = "predictor"
     title = "a classifier in memory"
-    options: ClassVar[tuple[str, ...]] = ("labels", "name", "digest")
+    options: ClassVar[tuple[str, ...]] = ("labels", "name", "digest", *TextLabeller.text_options)
 
     def __init__(self, view: PredictorLabels, digest: str = "") -> None:
         super().__init__(view.name)
@@ -93,10 +97,10 @@ class PredictorSubject(Subject):
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """The decisions only."""
-        return ("labels",)
+        return ("labels", "outcomes") if self.texts else ("labels",)
 
-    def _open_view(self, name: ViewName) -> PredictorLabels:
-        return self.classifier
+    def _open_view(self, name: ViewName) -> PredictorLabels | Outcomes:
+        return self.outcomes() if name == "outcomes" else self.classifier
 
     def _content_digest(self) -> str:
         """Hash of its answers to fixed texts: an object of another library has no content to hash."""
@@ -112,12 +116,14 @@ class PredictorSubject(Subject):
         Args:
             source: the object.
             **options: `labels` in the order of the columns, `name` for reports, `digest` that names the content where
-                answers to fixed texts are not enough.
+                answers to fixed texts are not enough; and those of labelled texts (`texts`, `group`, `label`).
         """
         if isinstance(source, type) or not callable(getattr(source, "predict_proba", None)):
             return None
         digest = str(options.get("digest") or "")
-        return cls(PredictorLabels(source, options.get("labels"), str(options.get("name") or "")), digest)
+        subject = cls(PredictorLabels(source, options.get("labels"), str(options.get("name") or "")), digest)
+        subject.ask_texts(subject.classifier.labels, options)
+        return subject
 
 
 def open_live_model(source: object, open_folder: Callable[..., Subject], **options: Foreign) -> Subject | None:

@@ -55,7 +55,8 @@ def open_subject(source: object, **options: Any) -> Subject:
             hint=f"its options are {', '.join(kind.options) or 'none'}",
         )
     subject = kind.from_address(address, **options)
-    subject.opened_with = {name: value for name, value in options.items() if value is not None}
+    listed = {name: ";".join(value) for name, value in options.items() if name == "group" and isinstance(value, list)}
+    subject.opened_with = {name: value for name, value in {**options, **listed}.items() if value is not None}
     return subject
 
 

@@ -348,12 +348,13 @@ class Subject(ABC):
             first = first._before
         return first
 
-    def check_output(self, out: Path, *, sites: Sequence[str] = (), **options: Any) -> None:
+    def check_output(self, out: Path, *, sites: Sequence[str] = (), parts: Sequence[str] = (), **options: Any) -> None:
         """Raise if `save` could not write there, before a method is fitted for minutes.
 
         Args:
             out: where the subject will be written.
             sites: where in a transformer the methods will act.
+            parts: the parts of the subject that they will change.
             **options: the options of `save`.
         """
         if any(change.acts_on == "prompt" for change in self.changes):

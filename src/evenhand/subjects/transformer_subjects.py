@@ -14,7 +14,7 @@ from evenhand.models.encoders.classifier import Classifier, TextClassifier
 from evenhand.models.encoders.prepared_folder import prepared
 from evenhand.models.encoders.sentences import SentenceEncoder, TransformerSentences
 from evenhand.models.encoders.transformer import Transformer
-from evenhand.models.huggingface_folder import ModelKind, model_kind, unnamed_labels
+from evenhand.models.huggingface_folder import ModelKind, classifier_labels, model_kind, unnamed_labels
 from evenhand.models.lm.likelihood import MaskedLikelihood
 from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import (
@@ -23,16 +23,17 @@ from evenhand.subjects.subject import (
     SUBJECTS,
     Address,
     Change,
-    Subject,
     ViewName,
     describe_change,
     files_digest,
     folder_kind,
 )
+from evenhand.subjects.tables import TextLabeller
 
 if TYPE_CHECKING:
     from evenhand.models.encoders.folding import Decoder
     from evenhand.models.encoders.saving import SavedModel
+    from evenhand.models.outcomes import Outcomes
 
 
 class ModelChange(Change, Protocol):
@@ -148,11 +149,11 @@ TITLES: dict[ModelKind, str] = {
 
 
 @SUBJECTS.register("encoder")
-class EncoderSubject(Subject):
+class EncoderSubject(TextLabeller):
     """A transformer that is not a causal language model.
 
     It offers its input word table as `vectors` and its `sentences`; a masked language model also `likelihood`, a text
-    classifier also `labels`.
+    classifier also `labels`, and `outcomes` if it is opened with labelled texts.
     """
 
     kind = "encoder"
@@ -161,7 +162,7 @@ class EncoderSubject(Subject):
     on_engine: ClassVar[tuple[ViewName, ...]] = ON_ENGINE
     libraries: ClassVar[tuple[str, ...]] = MODEL_NUMERICS
     network: TransformerPart
-    options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle")
+    options: ClassVar[tuple[str, ...]] = ("device", "precision", "allow_pickle", *TextLabeller.text_options)
 
     def __init__(self, folder: Path, address: str = "", *, model_kind: ModelKind = "encoder", **options: Any) -> None:
         super().__init__(folder.name, address)
@@ -170,14 +171,18 @@ class EncoderSubject(Subject):
         device, precision = resolve(options.get("device"), options.get("precision") or "float32")
         load = partial(Transformer.load, folder, model_kind, device=device, precision=precision)
         self.network = TransformerPart(folder, load, device=device, precision=precision)
+        self.ask_texts(classifier_labels(folder) if model_kind == "text-classifier" else (), options)
 
     @property
     def offers(self) -> tuple[ViewName, ...]:
         """The input table, sentence vectors; a masked language model its likelihood, a classifier its labels."""
         more: dict[ModelKind, tuple[ViewName, ...]] = {"masked-lm": ("likelihood",), "text-classifier": ("labels",)}
-        return ("vectors", "sentences", *more.get(self.model_kind, ()))
+        asked: tuple[ViewName, ...] = ("outcomes",) if self.texts else ()
+        return ("vectors", "sentences", *more.get(self.model_kind, ()), *asked)
 
-    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier:
+    def _open_view(self, name: ViewName) -> Vectors | SentenceEncoder | MaskedLikelihood | Classifier | Outcomes:
+        if name == "outcomes":
+            return self.outcomes()
         if name == "likelihood":
             from evenhand.models.lm.masked import MaskedLM, NextSentenceHead
 

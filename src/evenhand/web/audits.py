@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response, StreamingResponse
 
-from evenhand import measures
+from evenhand import measures, mitigations
 from evenhand.audit.plan import is_answered
 from evenhand.errors import EvenhandError, InputMissingError, UsageError
 from evenhand.files import require_folder
@@ -223,6 +223,7 @@ STREAMS = 8  # readers that follow audits at once
 TICKED_METHODS = ("linear",)  # at first
 # Measures that are ticked at first for subjects that offer the view: a few that answer quickly.
 TICKED_MEASURES = {
+    "outcomes": ("group-metrics", "decision-accuracy", "counterfactual"),
     "labels": ("counterfactual",),
     "inference": ("nli-gap", "nli-neutrality"),
     "likelihood": ("pronoun-share", "perplexity"),
@@ -244,7 +245,7 @@ def _form(site: WebSite, fields: FormFields, error: EvenhandError | None = None)
     content = {
         "subjects": served.names,
         "concepts": concept_choices(),
-        "methods": {id: title for id, title in method_choices().items() if id != NO_METHOD},
+        "methods": _methods(site),
         "measures": {id: measures.info(id).title for id in asked},
         "ticked": {name: fields.sent(name) if error else default for name, default in _ticked(site).items()},
         "form": fields.raw,
@@ -266,6 +267,13 @@ def _ticked(site: WebSite) -> dict[str, Sequence[str]]:
         first = next((view for view in view_order(subject.kind) if view in subject.offers), "")
         ticked |= dict.fromkeys(TICKED_MEASURES.get(first, ()))
     return {"method": TICKED_METHODS, "measure": list(ticked)}
+
+
+def _methods(site: WebSite) -> dict[str, str]:
+    """Return the methods that can be ticked: those of vectors, and of decisions where a subject has any."""
+    quick = {id: title for id, title in method_choices().items() if id != NO_METHOD}
+    decides = any("outcomes" in site.served.subject(id).changeable for id in site.served.names)
+    return quick | ({id: mitigations.get(id).title for id in mitigations.ids("outcomes")} if decides else {})
 
 
 def _asks(site: WebSite, measure: str, subject: str) -> bool:
@@ -291,7 +299,9 @@ def _start(site: WebSite, fields: FormFields) -> AuditJob:
     if not subject.address:
         raise UsageError(f"{subject.name} is only in memory", hint="start the server with the address of a file")
     concept = fields.choice("concept", concept_choices(), "gender")
-    methods = fields.choices("method", [m for m in method_choices() if m != NO_METHOD], most=site.limits.methods)
+    ticked = fields.choices("method", _methods(site), most=site.limits.methods)
+    kinds = {name: [target.accepts(subject) for target in mitigations.get(name).works_on] for name in ticked}
+    methods = [name for name in ticked if any(kinds[name])]  # a tick for another subject is no mistake
     every = [name for name in measures.ids() if _asks(site, name, id)]
     chosen = [name for name in fields.choices("measure", measures.ids(), most=len(measures.ids())) if name in every]
     if not chosen:

@@ -19,12 +19,15 @@ from evenhand.cli.options import (
     Json,
     LabelColumn,
     Overwrite,
+    PositiveLabel,
     PositiveValue,
     PredictionColumn,
     ScoreColumn,
     Seed,
     SkipBad,
     SubjectArgument,
+    TextColumn,
+    TextsFile,
     ThresholdOption,
     VectorFormat,
     invocation,
@@ -54,7 +57,7 @@ def debias(
         typer.Option(
             "--out",
             "-o",
-            help="Where to write: a vector file, whose suffix says the format; for a model a folder.",
+            help="Where to write: a vector file or table, whose suffix says the format; for a model a folder.",
             show_default=False,
         ),
     ],
@@ -108,6 +111,9 @@ def debias(
     score: ScoreColumn = None,
     threshold: ThresholdOption = None,
     positive: PositiveValue = None,
+    texts: TextsFile = None,
+    text: TextColumn = None,
+    positive_label: PositiveLabel = None,
     case: CaseOption = None,
     format: VectorFormat = None,
     allow_pickle: AllowPickle = False,
@@ -139,7 +145,8 @@ def debias(
         (opened,) = open_subjects(
             [subject], device=device, case=case, format=format, allow_pickle=allow_pickle or None, field=field,
             documents=documents, skip_bad=skip_bad or None, group=joined_groups(group), label=label,
-            prediction=prediction, score=score, threshold=threshold, positive=positive,
+            prediction=prediction, score=score, threshold=threshold, positive=positive, texts=texts, text=text,
+            positive_label=positive_label,
         )  # fmt: skip
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
@@ -196,7 +203,9 @@ def _check_output(subject: Subject, methods: Sequence[Mitigation], out: Path, sa
                 f"{method.id} {method.not_written}: there is nothing to write",
                 hint=f"measure it: `evenhand audit {subject.address} --method {method.id}`",
             )
-    subject.check_output(out, sites=[site for method in methods for site in method.sites], **saving)
+    sites = [site for method in methods for site in method.sites]
+    parts = [target.part for method in methods for target in method.works_on if target.accepts(subject)]
+    subject.check_output(out, sites=sites, parts=parts, **saving)
 
 
 @contextmanager

@@ -56,7 +56,7 @@ def measure(
         Opening,
         Only(
             *("device", "precision", "labels", "vectors", "case", "format", "allow_pickle"),
-            *("group", "label", "prediction", "score", "threshold", "positive"),
+            *("group", "label", "prediction", "score", "threshold", "positive", "texts", "text", "positive_label"),
         ),
     ],
     seed: Seed = 0,

@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from evenhand.cli.options import Json, Opening
+from evenhand.cli.options import Json, Only, Opening, with_groups
 from evenhand.cli.terminal import note, show_json, show_plain
 from evenhand.errors import InputMissingError, UsageError, require
 
 
+@with_groups
 def serve(
     runs: Annotated[
         list[Path] | None,
@@ -23,6 +24,7 @@ def serve(
             show_default="runs",
         ),
     ] = None,
+    *,
     subject: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,6 +50,13 @@ def serve(
         typer.Option("--read-only", help="Show and compare runs only: no exploring, no audits, no forms, no writing."),
     ] = False,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    opening: Annotated[
+        Opening,
+        Only(
+            *("device", "group", "label", "prediction", "score", "threshold", "positive"),
+            *("texts", "text", "positive_label"),
+        ),
+    ],
     as_json: Json = False,
 ) -> None:
     """Serve a page on this machine: browse and compare runs, explore vectors and models, start small audits."""
@@ -61,7 +70,7 @@ def serve(
             raise InputMissingError(f"there is no folder {str(folder)!r}", hint="`evenhand audit -o FOLDER` writes one")
     if read_only and subject:
         raise UsageError("--read-only serves runs, and --subject names something to compute on", hint="leave one out")
-    opened = [] if read_only else Opening().subjects(["glove-embedded", *(subject or ())])
+    opened = [] if read_only else opening.subjects(["glove-embedded", *(subject or ())])
     listening = server.listen(host, port)
     address = server.address_of(listening, host)
     if not server.is_loopback(host):

@@ -25,7 +25,7 @@ from evenhand.subjects.subject import AnySubject, Subject
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
-OUTCOMES = Target("tables of predictions", "outcomes")
+OUTCOMES = Target("tables of predictions and classifiers of labelled texts", "outcomes")
 FORMAT = 1
 SAME = 1e-12
 

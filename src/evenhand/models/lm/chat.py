@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
@@ -283,17 +283,18 @@ class TemplateChat:
 
 
 CONTINUE = "Continue this text. Write only the continuation, without repeating the text.\n\n{prompt}"
-PromptForm = Literal["plain", "chat"]
-"""How a prompt is put to a model: as the beginning of a text, or as a message that asks for its continuation."""
+PromptForm = Literal["plain", "chat", "message"]
+"""How a prompt is put: as the beginning of a text, in a message that asks for its continuation, or as the message."""
+MESSAGES: dict[PromptForm, str] = {"chat": CONTINUE, "message": "{prompt}"}
 
 
 def check_prompt_form(form: str) -> PromptForm:
     """Return how prompts are put; raise if it is no such form."""
-    if form == "plain":
-        return "plain"
-    if form == "chat":
-        return "chat"
-    raise UsageError(f"prompts can be put as 'plain' or 'chat', not {form!r}")
+    found = next((known for known in get_args(PromptForm) if known == form), None)
+    if found is None:
+        raise UsageError(f"prompts can be put as {', '.join(map(repr, get_args(PromptForm)))}, not {form!r}")
+    chosen: PromptForm = found
+    return chosen
 
 
 class ChatWriter:
