@@ -33,7 +33,14 @@ from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
 from evenhand.words.scenarios.people import Naming, People, Person, people
-from evenhand.words.scenarios.scenario import SHIPPED, Scenario, ScenarioSet, scenario_set
+from evenhand.words.scenarios.scenario import (
+    SHIPPED,
+    Scenario,
+    ScenarioSet,
+    concept_in,
+    language_of,
+    scenario_set,
+)
 
 SAMPLE = 200
 LARGEST = 5  # scenarios named in the details
@@ -42,7 +49,7 @@ LARGEST = 5  # scenarios named in the details
 def count_requests(dataset: str | Path, concept: Concept, **options: Any) -> int:
     """Return how many conversations a model is asked to answer."""
     naming, sample = options.get("naming", "explicit"), options.get("sample", SAMPLE)
-    return len(ask_about(dataset, concept, naming, sample, 0).texts)
+    return len(ask_about(dataset, concept, naming, sample, 0, language=options.get("language", "")).texts)
 
 
 INFO = Info(
@@ -87,6 +94,7 @@ def decisions(
     naming: Naming = "explicit",
     answer: AnswerScale = "yes-no",
     sample: int | None = SAMPLE,
+    language: str = "",
     concept: Concept | str = "gender",
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -99,6 +107,8 @@ def decisions(
         naming: "explicit" names people by age, race and gender; "names" by a first name that suggests the group.
         answer: "yes-no", or "number" for a digit from 1 to 9.
         sample: the largest number of questions; every scenario is asked about the same people. 0 for all.
+        language: of the shipped scenarios, and of the concept: `fr` asks about `gender-fr` where the concept is gender.
+            That of the concept by default.
         concept: whose groups are compared.
         seed: seed of the sample, of the permutations, and of sampled answers.
 
@@ -114,7 +124,7 @@ def decisions(
             raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
-    asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
+    asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number", language=language)
     call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
     return decision_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), seed=seed)
 
@@ -137,11 +147,19 @@ def decision_measurements(call: Call, result: PeopleResult, *, seed: int = 0) ->
 
 
 def ask_about(
-    dataset: str | Path, concept: Concept, naming: Naming, sample: int | None, seed: int, *, scale: bool = False
+    dataset: str | Path,
+    concept: Concept,
+    naming: Naming,
+    sample: int | None,
+    seed: int,
+    *,
+    scale: bool = False,
+    language: str = "",
 ) -> AskedCases:
     """Return the questions about the people of a concept: every drawn person in every drawn scenario."""
     if str(dataset).lower().endswith(PUBLISHED):
         return published_cases(dataset, concept, naming, sample, seed, scale=scale)
+    concept = concept_in(concept, language or language_of(dataset))
     try:
         scenarios = scenario_set(dataset, concept.language)
     except UsageError as error:
