@@ -14,10 +14,10 @@ Subjects, each drawn anew from a seed:
   group word is replaced by that of a random group each time it occurs.
 
 An audit asks the default questions about the concept, with no method, as `evenhand audit` does, or the measures that
-are named, also those that an audit asks on request only. What can claim no bias is not asked, which saves time and changes no finding: quality, controls, measures that say only what a method left, and
-measures of vectors without a test. An audit claims bias if a finding says so after correction. At most 5 % may. That a
-classifier decides otherwise for another group is a fact about the texts asked, which needs no test; facts are counted
-apart.
+are named, also those that an audit asks on request only. What can claim no bias is not asked, which saves time and
+changes no finding: quality, controls, measures that say only what a method left, and measures of vectors without a
+test. An audit claims bias if a finding says so after correction. At most 5 % may. That a classifier decides otherwise
+for another group is a fact about the texts asked, which needs no test; facts are counted apart.
 
 Every finished audit is a line of OUTPUT.jsonl. The same command goes on where it was interrupted. OUTPUT.json and
 OUTPUT.md sum up all lines.
