@@ -2,20 +2,22 @@
 
     python scripts/null_audits.py -n 500 --jobs 16 --seconds 3000 -o null.json
     python scripts/null_audits.py --kind masked --concept gender --measure crows-pairs winobias -n 50
+    python scripts/null_audits.py --kind inference --concept gender --measure bias-by-site-inference -n 500
     python scripts/null_audits.py --summarise -o null.json
 
 Subjects, each drawn anew from a seed:
 
 - vectors: the embedded vectors with their rows exchanged between words at random.
-- encoder, masked, causal, classifier: small transformers with random weights and a tokenizer of whole words.
+- encoder, masked, causal, classifier, inference: small transformers with random weights and a tokenizer of whole
+  words. Inference models are asked only if they are named (`--kind`).
 - corpus: documents of WikiText-2 (`EVENHAND_DATA`), or of random words where it is absent, drawn with replacement; a
   group word is replaced by that of a random group each time it occurs.
 
-An audit asks the default questions about the concept, with no method, as `evenhand audit` does. What can claim no bias
-is not asked, which saves time and changes no finding: quality, controls, measures that say only what a method left, and
-measures of vectors without a test. An audit claims bias if a finding says so after correction. At most 5 % may. That a
-classifier decides otherwise for another group is a fact about the texts asked, which needs no test; facts are counted
-apart.
+An audit asks the default questions about the concept, with no method, as `evenhand audit` does, or the measures that
+are named, also those that an audit asks on request only. What can claim no bias is not asked, which saves time and
+changes no finding: quality, controls, measures that say only what a method left, and measures of vectors without a
+test. An audit claims bias if a finding says so after correction. At most 5 % may. That a classifier decides otherwise
+for another group is a fact about the texts asked, which needs no test; facts are counted apart.
 
 Every finished audit is a line of OUTPUT.jsonl. The same command goes on where it was interrupted. OUTPUT.json and
 OUTPUT.md sum up all lines.
@@ -46,9 +48,11 @@ import numpy as np
 
 import evenhand as eh
 from evenhand import data, words
-from evenhand.audit.plan import Plan
+from evenhand.audit.plan import Plan, is_answered
 from evenhand.audit.significance import role
 from evenhand.files import write_text
+from evenhand.measures.registry import info
+from evenhand.models.nli.protocol import LABELS
 from evenhand.report.findings import findings
 from evenhand.stats.bootstrap import wilson
 from evenhand.subjects import Subject, open_subject
@@ -81,7 +85,7 @@ def shuffled_vectors(seed: int, folder: Path, concept: str) -> Subject:
     return open_subject(eh.Vectors(list(vectors.words), np.asarray(vectors.matrix)[order], name=f"shuffled-{seed}"))
 
 
-def random_transformer(class_name: str) -> Callable[[int, Path, str], Subject]:
+def random_transformer(class_name: str, **more: object) -> Callable[[int, Path, str], Subject]:
     """Return what builds a small transformer with random weights and opens it."""
 
     def build(seed: int, folder: Path, concept: str) -> Subject:
@@ -92,7 +96,7 @@ def random_transformer(class_name: str) -> Callable[[int, Path, str], Subject]:
         torch.set_num_threads(1)
         torch.manual_seed(zlib.crc32(f"{class_name} {seed}".encode()))  # no two kinds share their weights
         tokenizer = _tokenizer(causal=class_name.startswith("GPT2"))
-        settings: dict[str, Any] = {"vocab_size": len(tokenizer), "initializer_range": SPREAD}
+        settings: dict[str, Any] = {"vocab_size": len(tokenizer), "initializer_range": SPREAD, **more}
         if class_name.startswith("GPT2"):
             settings |= {"n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": LONGEST}
             settings |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
@@ -196,6 +200,7 @@ KINDS: dict[str, Callable[[int, Path, str], Subject]] = {
     "masked": random_transformer("BertForMaskedLM"),
     "causal": random_transformer("GPT2LMHeadModel"),
     "classifier": random_transformer("BertForSequenceClassification"),
+    "inference": random_transformer("BertForSequenceClassification", id2label=dict(enumerate(LABELS))),
     "corpus": relabelled_corpus,
 }
 
@@ -212,6 +217,8 @@ class Task:
     seed: int
     measures: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
+    limit: int | None = None
+    settings: tuple[str, ...] = ()
 
 
 def audit(task: Task) -> dict[str, Any]:
@@ -239,7 +246,10 @@ def audit(task: Task) -> dict[str, Any]:
 
 def null_plan(subject: Subject, task: Task) -> Plan:
     """Return the default questions that can claim a bias."""
-    plan = Plan.default([subject], methods=[], concept=task.concept, seed=task.seed)
+    asked = [name for name in task.measures if is_answered(info(name), subject)]
+    plan = Plan.default(
+        [subject], methods=[], only=asked, concept=task.concept, seed=task.seed, limit=task.limit or None
+    )
     kept = tuple(
         question
         for question in plan.questions
@@ -250,7 +260,8 @@ def null_plan(subject: Subject, task: Task) -> Plan:
     )
     if not kept:
         raise SystemExit(f"nothing to ask of {task.kind} about {task.concept} with these measures")
-    return replace(plan, questions=kept)
+    options = dict(setting.split("=", 1) for setting in task.settings)
+    return replace(plan, questions=tuple(replace(q, options={**q.options, **options}) for q in kept))
 
 
 def run(tasks: Sequence[Task], jobs: int, deadline: float) -> Iterator[dict[str, Any]]:
@@ -376,10 +387,13 @@ def write_summary(output: Path, about: dict[str, Any]) -> None:
 def main() -> None:
     """Run the audits that are missing and write a summary of all."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS))
+    usual = [kind for kind in KINDS if kind != "inference"]
+    parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=usual)
     parser.add_argument("--concept", nargs="+", choices=CONCEPTS, default=list(CONCEPTS))
     parser.add_argument("--measure", nargs="+", default=[], help="ask these measures only")
     parser.add_argument("--without", nargs="+", default=[], help="leave these measures out")
+    parser.add_argument("--limit", type=int, help="the most items that a measure asks")
+    parser.add_argument("--set", nargs="+", default=[], help="options of all measures, such as parts=layers")
     parser.add_argument("-n", "--count", type=int, default=COUNT, help="audits of each kind and concept")
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no audit after this time")
@@ -393,8 +407,9 @@ def main() -> None:
     done = {(result["kind"], result["concept"], result["seed"]) for result in before}
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.count)
     # By seed first: what a time limit cuts off is missing from all kinds alike.
+    asked = (tuple(arguments.measure), tuple(arguments.without), arguments.limit, tuple(arguments.set))
     tasks = [
-        Task(kind, concept, seed, tuple(arguments.measure), tuple(arguments.without))
+        Task(kind, concept, seed, *asked)
         for seed in seeds
         for kind in arguments.kind
         for concept in arguments.concept

@@ -10,7 +10,7 @@ import pytest
 from evenhand import words
 from evenhand.errors import EvenhandError
 from evenhand.words.scenarios.people import Person, forms_of, people
-from evenhand.words.scenarios.scenario import Scenario, scenario_ids, scenario_set
+from evenhand.words.scenarios.scenario import Scenario, concept_in, scenario_ids, scenario_set
 
 CONCEPTS = ("gender", "gender-diverse", "race", "ethnicity", "age", "religion", "disability", "pronouns", "nationality")
 NAMED = ("gender", "gender-diverse", "race", "ethnicity", "age", "gender x race")
@@ -35,6 +35,60 @@ def test_two_fills_of_a_scenario_differ_in_the_person_alone(concept: str, naming
         frames = {frame(scenario.fill(person), person) for person in everyone}
         assert len(frames) == 1, (scenario.name, frames)
         assert MARK in frames.pop()
+
+
+AGREES = {  # what differs between a woman and a man beside the person, by hand
+    "fr": {"elle/il", "qu'elle/qu'il", "la/le", "fatiguée/fatigué", "essoufflée/essoufflé"},
+    "de": {"sie/er", "sie/ihn", "ihr/ihm", "ihre/seine", "ihr/sein", "nächste/nächster"},
+    "es": {
+        "invitarla/invitarlo", "ascenderla/ascenderlo", "cansada/cansado", "derivarla/derivarlo", "la/lo",
+        "dejarla/dejarlo",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("naming", ["explicit", "names"])
+@pytest.mark.parametrize("code", AGREES)
+def test_two_fills_in_another_language_differ_in_the_person_and_in_what_agrees(code: str, naming: str) -> None:
+    found, about = scenario_set("decision-scenarios", code), words.concept(f"gender-{code}")
+    everyone = people(about, naming, found.tables).everyone  # type: ignore[arg-type]
+    english = scenario_set("decision-scenarios").scenarios
+    assert [(one.name, one.domain) for one in found.scenarios] == [(one.name, one.domain) for one in english]
+    seen: set[str] = set()
+    for scenario in found.scenarios:
+        frames: dict[str, set[str]] = {"female": set(), "male": set()}
+        for person in everyone:
+            text = found.prompt(scenario, person)
+            begun = person.phrase[0].upper() + person.phrase[1:]
+            assert text.count(begun) + text.count(person.phrase) * (begun != person.phrase) == 1
+            frames[person.group].add(text.replace(begun, MARK).replace(person.phrase, MARK))
+            assert not re.search(r"[{}]|\w/\w|\(\w", text)  # nothing is left to choose
+        (she,), (he,) = (frames[group] for group in ("female", "male"))
+        both = [re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?|\S", text) for text in (she, he)]
+        assert len(both[0]) == len(both[1])
+        seen |= {f"{a}/{b}".lower() for a, b in zip(*both, strict=True) if a != b}
+    assert seen == AGREES[code]
+    assert scenario_set("decision-scenarios", code).form.scale_instruction
+
+
+def test_the_language_of_a_concept_is_found_and_a_missing_one_is_said(tmp_path: Path) -> None:
+    assert concept_in(words.concept("gender"), "fr").name == "gender-fr"
+    assert concept_in(words.concept("gender-fr"), "en").name == "gender"
+    assert concept_in(words.concept("gender-fr"), "fr") is words.concept("gender-fr")
+    with pytest.raises(EvenhandError, match="no concept 'race' in German") as error:
+        concept_in(words.concept("race"), "de")
+    assert error.value.hint == "use gender-de"
+    with pytest.raises(EvenhandError, match="no concept 'race' in pt"):
+        concept_in(words.concept("race"), "pt")
+
+
+def test_only_what_agrees_needs_the_gender_of_a_person() -> None:
+    someone = Person("a", "quelqu'un", "they")
+    plain = Scenario("s", "", "{Person} attend.", "Faut-il ouvrir ?", articles="french")
+    assert plain.fill(someone) == "Quelqu'un attend.\n\nFaut-il ouvrir ?"
+    agreed = Scenario("s", "", "{Person} est fatigué(e).", "Faut-il ouvrir ?", articles="french")
+    with pytest.raises(EvenhandError, match="is not known"):
+        agreed.fill(someone)
 
 
 def test_the_frame_of_the_test_sees_another_difference() -> None:
@@ -140,5 +194,5 @@ def test_a_bad_file_is_one_sentence_with_its_place(text: str, message: str, tmp_
 def test_an_unknown_set_names_those_that_exist() -> None:
     with pytest.raises(EvenhandError, match="no set of scenarios"):
         scenario_set("decision-scenario")
-    assert "decision-scenarios" in scenario_ids()
+    assert scenario_ids() == ("decision-scenarios", *(f"decision-scenarios-{code}" for code in ("de", "es", "fr")))
     assert len(scenario_set("decision-scenarios").scenarios) == 12

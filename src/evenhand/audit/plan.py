@@ -337,9 +337,11 @@ def require_view(info: Info, subjects: Sequence[Subject]) -> None:
     """Raise if no subject offers the view that a measure takes."""
     if subjects and not any(info.view in subject.offers for subject in subjects):
         offers = "; ".join(f"{s.name} ({s.title}) offers {', '.join(s.offers) or 'no view'}" for s in subjects)
-        texts = info.view == "outcomes" and any("labels" in subject.offers for subject in subjects)
-        hint = "name labelled texts: `texts=`" if texts else ""
-        raise UsageError(f"{info.id} needs the view {info.view!r}; {offers}", hint=hint)
+        kin = [measures.info(name) for name in measures.ids() if name.startswith(f"{info.id}-")]
+        hints = [f"for {each.view}: {each.id}" for each in kin if any(each.view in s.offers for s in subjects)]
+        if info.view == "outcomes" and any("labels" in subject.offers for subject in subjects):
+            hints.append("name labelled texts: `texts=`")
+        raise UsageError(f"{info.id} needs the view {info.view!r}; {offers}", hint="; ".join(hints))
     if subjects and not any(is_answered(info, subject) for subject in subjects):
         raise UsageError(
             f"{info.id} is defined for {MODELS[info.needs]} only, and {subjects[0].name} is none",

@@ -33,10 +33,12 @@ from evenhand.measures.groups import GroupRow as GroupRow
 from evenhand.measures.groups import GroupTable as GroupTable
 from evenhand.measures.groups import one_against_rest as one_against_rest
 from evenhand.measures.groups import pairwise as pairwise
+from evenhand.measures.inference.bias_by_site_inference import bias_by_site_inference as bias_by_site_inference
 from evenhand.measures.inference.mab import mab as mab
 from evenhand.measures.inference.nli_measures import nli_gap as nli_gap
 from evenhand.measures.inference.nli_measures import nli_groups as nli_groups
 from evenhand.measures.inference.nli_measures import nli_neutrality as nli_neutrality
+from evenhand.measures.labels.bias_by_site_labels import bias_by_site_labels as bias_by_site_labels
 from evenhand.measures.labels.counterfactual import counterfactual as counterfactual
 from evenhand.measures.likelihood.bbq import bbq as bbq
 from evenhand.measures.likelihood.bias_by_site import bias_by_site as bias_by_site

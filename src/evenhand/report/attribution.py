@@ -9,6 +9,8 @@ from evenhand.models.attribution.pairs import PairAttribution
 from evenhand.report.charts.attribution import gradient_figure, patching_figure
 from evenhand.report.html import draw, render
 
+FEWEST = 2  # sites: the word table and one layer
+
 
 def write_attribution(result: PairAttribution, path: Path) -> Path:
     """Write the page, replacing an older one only when it is whole."""
@@ -25,8 +27,9 @@ def attribution_page(result: PairAttribution) -> str:
 def attribution_findings(result: PairAttribution) -> list[str]:
     """Return what the attribution of one pair shows, in sentences."""
     what = f"{result.kind} of {result.label}" if result.label else result.kind
+    verb = "are" if result.kind == "log-odds" else "is"
     found = [
-        f"The {what} is {result.scores[0]:.3f} for the first text and {result.scores[1]:.3f} for the second: a "
+        f"The {what} {verb} {result.scores[0]:.3f} for the first text and {result.scores[1]:.3f} for the second: a "
         f"difference of {result.difference:+.3f}."
     ]
     shares = result.shares
@@ -40,7 +43,8 @@ def attribution_findings(result: PairAttribution) -> list[str]:
         )
     else:
         found.append("The tokens that differ carry at least half of it up to the last layer.")
-    inner = shares[1:]
+    # What decides is read from one token of the last layer, unless tokens are scored: there the effect is all of it.
+    inner = shares[1:] if result.kind == "log-probability" or len(shares) == FEWEST else shares[1:-1]
     row, place = divmod(int(abs(inner).argmax()), inner.shape[1])
     found.append(
         f"The largest single effect inside the network is {inner[row, place]:.0%} of it, at {result.sites[row + 1]} of "

@@ -92,7 +92,10 @@ def agree(text: str, gender: str, rule: str = "french") -> str:
 
 def genders_of(rule: str) -> tuple[str, ...]:
     """Return the genders that the sentences of a rule agree with; none in English."""
-    return language(_code(rule)).genders if agrees(rule) else ()
+    if not agrees(rule):
+        return ()
+    forms = _agreement(_code(rule)).forms
+    return tuple(gender for gender in language(_code(rule)).genders if gender in forms)
 
 
 def starts_with_vowel(word: str, code: str = "fr") -> bool:

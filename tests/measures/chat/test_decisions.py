@@ -209,6 +209,27 @@ def test_bad_options_are_sentences(own: Path) -> None:
         decisions(chat, own.parent / "missing.toml")
 
 
+def test_a_language_is_asked_about_in_its_words() -> None:
+    asked: list[tuple[str, object]] = []
+
+    def decide(text: str, options: object) -> list[float]:
+        asked.append((text, tuple(options)))
+        return sigmoid(0.5 if " femme " in text else 0.0, 0.9)
+
+    found = by_score(decisions(TextChat(decide), language="fr"))
+    assert found["gap"].value == pytest.approx(0.5)
+    assert found["gap"].query == "decision-scenarios-fr"
+    assert (found["gap"].params["language"], found["gap"].positive) == ("fr", "female")
+    assert {options for _, options in asked} == {("oui", "non")}
+    assert any(text.startswith("Un homme de vingt ans") for text, _ in asked)
+    assert len(asked) == count_requests("decision-scenarios", words.concept("gender"), language="fr")
+    same = by_score(decisions(TextChat(decide), "decision-scenarios-fr", naming="names"))  # the set names it as well
+    assert same["gap"].value == 0
+    assert by_score(decisions(TextChat(decide), concept="gender-fr"))["gap"].value == pytest.approx(0.5)
+    with pytest.raises(EvenhandError, match="no concept 'race' in German"):
+        decisions(TextChat(decide), concept="race", language="de")
+
+
 def test_the_units_give_the_value() -> None:
     for naming in ("explicit", "names"):
         gap = by_score(decisions(TextChat(lambda t, o: sigmoid(len(t) % 11 / 5 - (" she " in t))), naming=naming))[

@@ -238,7 +238,7 @@ def test_people_of_sets_and_of_concepts_are_named_as_people() -> None:
     concept = words.concept("socioeconomic")
     relative_decisions(chat, words.concept_query("socioeconomic/pleasant-unpleasant", concept), concept=concept)
     assert "-year-old" in chat.asked[0]
-    with pytest.raises(EvenhandError, match="two groups of people"):
+    with pytest.raises(EvenhandError, match="is not about people"):
         relative_decisions(chat, "bai2025-eating")
     for id in association_ids():
         if id != "bai2025-eating":

@@ -90,6 +90,26 @@ def test_the_score_of_a_causal_model_is_that_of_the_shared_tokens_behind_the_dif
     assert result.scores == pytest.approx([one[-shared:].sum() for one in logs], abs=1e-4)
 
 
+@pytest.mark.parametrize("pair", [ONE_WORD, ("the man likes art", "man likes art")], ids=["word", "beginning"])
+def test_a_text_is_read_as_the_likelihood_reads_it_where_nothing_stands_before_it(
+    pair: tuple[str, str], tiny_folder: Folder
+) -> None:
+    view = opened(tiny_folder("GPT2LMHeadModel"))
+    view.tokenizer.init_kwargs["add_bos_token"] = False
+    result = explain_pair(view, *pair)
+    logs = [one.log_probabilities for one in view.token_log_probabilities(pair)]
+    ids = [one.ids.tolist() for one in view.token_ids(pair)]
+    _, cases, _ = causal_cases(view, [pair])
+    assert [row.tolist() for row in cases[0].tokens] == ids  # the text alone
+    shared = next(n for n in range(1, 99) if ids[0][-1 - n :] != ids[1][-1 - n :])
+    shared = min(shared, min(map(len, ids)) - 1)  # the first token is predicted elsewhere
+    assert result.scores == pytest.approx([one[-shared:].sum() for one in logs], abs=1e-4)
+    assert result.whole == pytest.approx(np.full(4, result.difference), abs=1e-5)
+    answers = explain_pair(view, "man", "woman", answers=("he", "she"))
+    both = [view.token_log_probabilities([f"man {word}"])[0].log_probabilities for word in ("he", "she")]
+    assert answers.scores[0] == pytest.approx(both[0][1] - both[1][1], abs=1e-4)
+
+
 def test_the_score_of_a_masked_model_is_the_pseudo_likelihood_of_the_shared_tokens(tiny_folder: Folder) -> None:
     view = opened(tiny_folder("BertForMaskedLM"))
     result = explain_pair(view, *ONE_WORD)

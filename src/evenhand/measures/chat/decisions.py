@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -19,21 +19,29 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
+    check_option,
+    drawn_names,
     name_units,
-    overall_measurement,
+    people_measurements,
     scenario_items,
     scenario_units,
     score_names,
-    unclear_measurement,
 )
-from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.groups import Contrast
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
 from evenhand.words.scenarios.people import Naming, People, Person, people
-from evenhand.words.scenarios.scenario import SHIPPED, Scenario, ScenarioSet, scenario_set
+from evenhand.words.scenarios.scenario import (
+    SHIPPED,
+    Scenario,
+    ScenarioSet,
+    concept_in,
+    language_of,
+    scenario_set,
+)
 
 SAMPLE = 200
 LARGEST = 5  # scenarios named in the details
@@ -42,7 +50,7 @@ LARGEST = 5  # scenarios named in the details
 def count_requests(dataset: str | Path, concept: Concept, **options: Any) -> int:
     """Return how many conversations a model is asked to answer."""
     naming, sample = options.get("naming", "explicit"), options.get("sample", SAMPLE)
-    return len(ask_about(dataset, concept, naming, sample, 0).texts)
+    return len(ask_about(dataset, concept, naming, sample, 0, language=options.get("language", "")).texts)
 
 
 INFO = Info(
@@ -87,6 +95,7 @@ def decisions(
     naming: Naming = "explicit",
     answer: AnswerScale = "yes-no",
     sample: int | None = SAMPLE,
+    language: str = "",
     concept: Concept | str = "gender",
     seed: int = 0,
 ) -> tuple[Measurement, ...]:
@@ -99,6 +108,8 @@ def decisions(
         naming: "explicit" names people by age, race and gender; "names" by a first name that suggests the group.
         answer: "yes-no", or "number" for a digit from 1 to 9.
         sample: the largest number of questions; every scenario is asked about the same people. 0 for all.
+        language: of the shipped scenarios, and of the concept: `fr` asks about `gender-fr` where the concept is gender.
+            That of the concept by default.
         concept: whose groups are compared.
         seed: seed of the sample, of the permutations, and of sampled answers.
 
@@ -109,12 +120,11 @@ def decisions(
 
     What it does not tell you: which decision is right. See `evenhand show decisions`.
     """
-    for value, known in ((naming, get_args(Naming)), (answer, get_args(AnswerScale))):
-        if value not in known:
-            raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
+    check_option(naming, Naming)
+    check_option(answer, AnswerScale)
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
-    asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number")
+    asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number", language=language)
     call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
     return decision_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), seed=seed)
 
@@ -127,21 +137,23 @@ def decision_measurements(call: Call, result: PeopleResult, *, seed: int = 0) ->
         result: what was asked, about whom, and the answers.
         seed: seed of the permutations.
     """
-    call.params |= {"read_from": result.choices.read_from}
-    groups = result.asked.groups
-    return (
-        *(_gap(call, result, contrast, seed) for contrast in contrasts(groups)),
-        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
-        unclear_measurement(call, result),
-    )
+    return people_measurements(call, result, _gap, overall_p, seed=seed)
 
 
 def ask_about(
-    dataset: str | Path, concept: Concept, naming: Naming, sample: int | None, seed: int, *, scale: bool = False
+    dataset: str | Path,
+    concept: Concept,
+    naming: Naming,
+    sample: int | None,
+    seed: int,
+    *,
+    scale: bool = False,
+    language: str = "",
 ) -> AskedCases:
     """Return the questions about the people of a concept: every drawn person in every drawn scenario."""
     if str(dataset).lower().endswith(PUBLISHED):
         return published_cases(dataset, concept, naming, sample, seed, scale=scale)
+    concept = concept_in(concept, language or language_of(dataset))
     try:
         scenarios = scenario_set(dataset, concept.language)
     except UsageError as error:
@@ -153,21 +165,14 @@ def ask_about(
     known = people(concept, naming, scenarios.tables)
     chosen, drawn = _drawn(scenarios, known, sample, seed)
     pairs = [(scenario, person) for scenario in chosen for person in drawn]
-    numbers = {group: number for number, group in enumerate(known.groups)}
-    details: dict[str, object] = {"scenarios": len(chosen), "people": len(drawn), "named_by": known.source}
-    details |= {"without_names": list(known.without)} if known.without else {}
-    return AskedCases(
+    return AskedCases.about(
         scenarios.name,
-        known.groups,
-        tuple(scenarios.prompt(scenario, person, scale=scale) for scenario, person in pairs),
-        tuple(scenario.name for scenario, _ in pairs),
-        tuple(scenario.domain for scenario, _ in pairs),
-        tuple(person.phrase for _, person in pairs),
-        tuple(numbers[person.group] for _, person in pairs),
-        naming == "names",
-        (scenarios.form.yes, scenarios.form.no),
-        tuple(scenario.favourable == "no" for scenario, _ in pairs),
-        details,
+        known,
+        pairs,
+        [scenarios.prompt(scenario, person, scale=scale) for scenario, person in pairs],
+        options=(scenarios.form.yes, scenarios.form.no),
+        unfavourable=[scenario.favourable == "no" for scenario, _ in pairs],
+        details={"scenarios": len(chosen), "people": len(drawn), "named_by": known.source},
     )
 
 
@@ -184,8 +189,7 @@ def _drawn(
     kept = draw_sample(range(total), range(total), count, seed=seed)
     chosen = tuple(scenarios.scenarios[number] for number in kept)
     if known.naming == "names":
-        every = [draw_sample(own, [p.stratum for p in own], each, seed=seed) for own in map(known.of, known.groups)]
-        return chosen, [person for own in every for person in own]
+        return chosen, drawn_names(known, each, seed)
     rows = dict.fromkeys(person.row for person in known.everyone)
     strata = {person.row: person.stratum for person in known.everyone}
     wanted = set(draw_sample(list(rows), [strata[row] for row in rows], each, seed=seed))

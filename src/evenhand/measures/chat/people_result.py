@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
 from evenhand.arrays import Vector64
+from evenhand.errors import UsageError
 from evenhand.measures.call import Call
 from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
 from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.models.lm.chat import Chat, Choices, user
 from evenhand.stats.units import Units, mean_units
+from evenhand.words.scenarios.people import People, Person
 
 AnswerScale = Literal["yes-no", "number"]
 DIGITS = tuple("123456789")
 GAP, OVERALL, UNCLEAR_SCORE = "gap", "overall", "unclear"
+
+
+class Situation(Protocol):
+    """A scenario or document: its name, and what it is about."""
+
+    @property
+    def name(self) -> str:
+        """Its id."""
+
+    @property
+    def domain(self) -> str:
+        """What it is about, such as hiring."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +64,73 @@ class AskedCases:
     options: tuple[str, str]
     unfavourable: tuple[bool, ...]
     details: Mapping[str, object]
+
+    @classmethod
+    def about(
+        cls,
+        name: str,
+        known: People,
+        pairs: Sequence[tuple[Situation, Person]],
+        texts: Sequence[str],
+        *,
+        options: tuple[str, str] = ("yes", "no"),
+        unfavourable: Sequence[bool] | None = None,
+        details: Mapping[str, object],
+    ) -> AskedCases:
+        """Return the questions about people in situations, in their order; yes is good unless it is said."""
+        numbers = {group: number for number, group in enumerate(known.groups)}
+        without = {"without_names": list(known.without)} if known.without else {}
+        return cls(
+            name,
+            known.groups,
+            tuple(texts),
+            tuple(situation.name for situation, _ in pairs),
+            tuple(situation.domain for situation, _ in pairs),
+            tuple(person.phrase for _, person in pairs),
+            tuple(numbers[person.group] for _, person in pairs),
+            known.naming == "names",
+            options,
+            tuple(unfavourable) if unfavourable is not None else (False,) * len(pairs),
+            {**details, **without},
+        )
+
+
+def drawn_names(known: People, each: int | None, seed: int) -> list[Person]:
+    """Return as many named people of each group, spread over strata."""
+    every = [draw_sample(own, [p.stratum for p in own], each, seed=seed) for own in map(known.of, known.groups)]
+    return [person for own in every for person in own]
+
+
+def check_option(value: str, known: object) -> None:
+    """Raise `UsageError` for a value that a `Literal` does not list."""
+    if value not in get_args(known):
+        raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(get_args(known))}")
+
+
+def people_measurements(
+    call: Call,
+    result: PeopleResult,
+    gap: Callable[[Call, PeopleResult, Contrast, int], Measurement],
+    overall_p: Callable[..., float | None],
+    *,
+    seed: int,
+) -> tuple[Measurement, ...]:
+    """Return the gap of each group, `overall` for more than two groups, and `unclear`.
+
+    Args:
+        call: the call of the measure.
+        result: what was asked, about whom, and the answers.
+        gap: returns the gap of a contrast.
+        overall_p: the test of all groups.
+        seed: seed of the permutations.
+    """
+    call.params |= {"read_from": result.choices.read_from}
+    groups = result.asked.groups
+    return (
+        *(gap(call, result, contrast, seed) for contrast in contrasts(groups)),
+        *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
+        unclear_measurement(call, result),
+    )
 
 
 def score_names(groups: tuple[str, ...]) -> list[str]:

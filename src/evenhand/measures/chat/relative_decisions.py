@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.chat.gaps import UNCLEAR
-from evenhand.measures.chat.word_association import BIAS, require_english
+from evenhand.measures.chat.word_association import BIAS, require_english, stereotype_of, stimulus_query
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -19,7 +18,6 @@ from evenhand.models.lm.chat import Chat, user
 from evenhand.stats import mean_interval
 from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, as_concept, concept_query
-from evenhand.words import query as find_query
 from evenhand.words.grammar import with_articles
 from evenhand.words.scenarios.associations import (
     association_ids,
@@ -98,12 +96,8 @@ def relative_decisions(
 
     What it does not tell you: how the model decides about one person. See `decisions`.
     """
-    asked = _query(query)
-    targets = [target.name for target in asked.targets]
-    first, second = (attribute.name for attribute in asked.attributes)
-    call.describe(
-        asked, scores=(BIAS, POSITION, UNCLEAR_SHARE), positive=f"{targets[0]} with {first}, {targets[1]} with {second}"
-    )
+    asked = stimulus_query(query, INFO.id, NOT_ABOUT_PEOPLE)
+    call.describe(asked, scores=(BIAS, POSITION, UNCLEAR_SHARE), positive=stereotype_of(asked))
     require_english(asked)
     items = _items(asked, as_concept(concept), sample or SAMPLE, seed)
     rng = np.random.default_rng(seed)
@@ -137,16 +131,6 @@ def relative_decisions(
             reading=f"{100 * none.mean():.1f} % of the answers are neither letter", details={"ideal": 0.0},
         ),
     )  # fmt: skip
-
-
-def _query(query: Query | str) -> Query:
-    found = query if isinstance(query, Query) else association_query(str(query)) or find_query(query)
-    if found.arity != (2, 2) or found.name in NOT_ABOUT_PEOPLE:
-        raise UsageError(
-            f"relative-decisions needs two groups of people and two attribute sets; {found.name} has no such sets",
-            hint="such as bai2025-career",
-        )
-    return found
 
 
 def _capital(text: str) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.chat.gaps import gap_over_names, names_overall_p
 from evenhand.measures.chat.people_result import (
@@ -17,23 +16,22 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
+    check_option,
+    drawn_names,
     name_units,
-    overall_measurement,
+    people_measurements,
     scenario_items,
     score_names,
-    unclear_measurement,
 )
-from evenhand.measures.groups import Contrast, contrasts
-from evenhand.measures.likelihood.scoring import draw_sample
+from evenhand.measures.groups import Contrast
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
 from evenhand.words.scenarios.documents import SHIPPED, document_set
-from evenhand.words.scenarios.people import Person, people
+from evenhand.words.scenarios.people import people
 
 SAMPLE = 200
-YES_NO = ("yes", "no")
 
 
 def count_documents(dataset: str | Path, concept: Concept, **options: Any) -> int:
@@ -102,20 +100,12 @@ def resume_names(
 
     What it does not tell you: who is right for the job. See `evenhand show resume-names`.
     """
-    if answer not in get_args(AnswerScale):
-        raise UsageError(f"unknown option {answer!r}", hint=f"use {' or '.join(get_args(AnswerScale))}")
+    check_option(answer, AnswerScale)
     about = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(about.groups)))
     asked = documents_asked(dataset, about, sample, seed, scale=answer == "number", question=question)
     call.describe(asked.name, scores=score_names(asked.groups), params={"items": len(asked.texts)})
-    result = PeopleResult.of(view, asked, answer, seed=seed)
-    call.params |= {"read_from": result.choices.read_from}
-    several = len(asked.groups) > 2
-    return (
-        *(_gap(call, result, contrast, seed) for contrast in contrasts(asked.groups)),
-        *([overall_measurement(call, result, names_overall_p(result.cases, seed=seed))] if several else []),
-        unclear_measurement(call, result),
-    )
+    return people_measurements(call, PeopleResult.of(view, asked, answer, seed=seed), _gap, names_overall_p, seed=seed)
 
 
 def documents_asked(
@@ -125,27 +115,15 @@ def documents_asked(
     documents = document_set(dataset, question)
     known = people(concept, "names")
     each = max(1, sample // (len(documents.documents) * len(known.groups))) if sample else None
-    drawn: list[Person] = []
-    for group in known.groups:
-        own = known.of(group)
-        drawn += draw_sample(own, [person.stratum for person in own], each, seed=seed)
-    numbers = {group: number for number, group in enumerate(known.groups)}
+    drawn = drawn_names(known, each, seed)
     pairs = [(document, person) for document in documents.documents for person in drawn]
     instruction = documents.scale_instruction if scale else documents.instruction
-    details: dict[str, object] = {"documents": len(documents.documents), "names": len(drawn)}
-    details |= {"without_names": list(known.without)} if known.without else {}
-    return AskedCases(
+    return AskedCases.about(
         documents.name,
-        known.groups,
-        tuple(f"{document.fill(person.phrase)}\n{instruction}" for document, person in pairs),
-        tuple(document.name for document, _ in pairs),
-        tuple(document.domain for document, _ in pairs),
-        tuple(person.phrase for _, person in pairs),
-        tuple(numbers[person.group] for _, person in pairs),
-        True,
-        YES_NO,
-        (False,) * len(pairs),
-        details,
+        known,
+        pairs,
+        [f"{document.fill(person.phrase)}\n{instruction}" for document, person in pairs],
+        details={"documents": len(documents.documents), "names": len(drawn)},
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -91,8 +91,8 @@ def word_association(
 
     What it does not tell you: how the model decides. See `relative-decisions`.
     """
-    asked = _query(query)
-    call.describe(asked, scores=(BIAS, UNPARSED), positive=_stereotype(asked))
+    asked = stimulus_query(query, INFO.id)
+    call.describe(asked, scores=(BIAS, UNPARSED), positive=stereotype_of(asked))
     require_english(asked)
     count = sample or SAMPLE
     rng = np.random.default_rng(seed)
@@ -124,10 +124,10 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     Returns:
         `bias` and `unparsed`, as `word_association` does.
     """
-    asked = _query(query)
+    asked = stimulus_query(query, INFO.id)
     name = model or (Path(path).stem if isinstance(path, str | Path) else "answers")
     call = Call(INFO, model=name)
-    call.describe(asked, scores=(BIAS, UNPARSED), positive=_stereotype(asked))
+    call.describe(asked, scores=(BIAS, UNPARSED), positive=stereotype_of(asked))
     texts = read_answers(path) if isinstance(path, str | Path) else tuple(path)
     words = [word for attribute in asked.attributes for word in attribute]
     reader = AnswerReader(words, *asked.targets)
@@ -138,13 +138,13 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
         return undefined if isinstance(undefined, tuple) else (undefined,)
 
 
-def _query(query: Query | str) -> Query:
+def stimulus_query(query: Query | str, measure_id: str, left_out: Collection[str] = ()) -> Query:
+    """Return a stimulus set or another query of two groups and two sets of words, unless it is left out."""
     found = query if isinstance(query, Query) else association_query(str(query)) or find_query(query)
-    if found.arity != (2, 2):
+    if found.arity != (2, 2) or found.name in left_out:
+        has = "is not about people" if found.name in left_out else f"has {found.arity[0]} and {found.arity[1]}"
         raise UsageError(
-            f"word-association needs two target and two attribute sets; {found.name} has {found.arity[0]} and "
-            f"{found.arity[1]}",
-            hint="such as bai2025-career",
+            f"{measure_id} needs two target and two attribute sets; {found.name} {has}", hint="such as bai2025-career"
         )
     return found
 
@@ -155,7 +155,8 @@ def require_english(query: Query) -> None:
         raise DegenerateError(f"{query.name} is in {language(query.language).name}, and the prompt is in English")
 
 
-def _stereotype(query: Query) -> str:
+def stereotype_of(query: Query) -> str:
+    """Return which target goes with which attribute."""
     pairs = zip(query.targets, query.attributes, strict=True)
     return ", ".join(f"{target.name} with {attribute.name}" for target, attribute in pairs)
 

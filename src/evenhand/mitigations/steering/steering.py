@@ -36,9 +36,62 @@ def shift(vector: Vector64) -> LowRank:
     return LowRank(np.zeros((len(vector), 0)), np.zeros((0, len(vector))), vector)
 
 
+@dataclass(frozen=True, kw_only=True)
+class DirectionMethod(SiteMethod):
+    """A method that learns a direction of a language model from two sets of texts.
+
+    Args:
+        prompts: A file with two texts in each line, separated by a tab; the direction points to the first. None: the
+            concept's pairs in templates.
+        direction: `concept`: as learned; `random`: the control, of the same length.
+        pooling: How the tokens of a text are joined.
+        most: Pairs of texts, at most.
+        seed: Seed of the choice among more pairs, and of the random direction.
+    """
+
+    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
+
+    prompts: str | None = None
+    direction: DirectionKind = "concept"
+    pooling: Pooling = "mean"
+    most: int = 2_000
+    seed: int = 0
+
+    @property
+    def sites(self) -> tuple[str, ...]:
+        """None: what can be folded depends on the model, and is known once the method is fitted."""
+        return ()
+
+    def _site_in(self, network: TransformerPart) -> Site:
+        from evenhand.models.encoders.sites import count_layers, resolve
+
+        model = network.transformer.model
+        return resolve(model, self.site or f"layer:{(count_layers(model) + 1) // 2}")
+
+    def _check(self, concept: Concept) -> None:
+        check_source(concept, self.prompts, self.id, self.most)
+
+    def _learned(self, transformer: Transformer, site: Site, concept: Concept) -> tuple[Vector64, dict[str, object]]:
+        """Return the direction, or a random one of the same length, and what a report says of the fit."""
+        contrast = contrast_of(concept, self.prompts, most=self.most, seed=self.seed)
+        learned = learn_direction(transformer, site, contrast, pooling=self.pooling)
+        vector = learned.vector
+        if self.direction == "random":
+            vector = random_direction(len(vector), float(np.linalg.norm(vector)), self.seed)
+        return vector, {
+            "method": self.id,
+            "definition": self.definition,
+            "params": self.params(),
+            "seed": self.seed,
+            "concept": concept.name,
+            "direction": learned.report(),
+            "examples": contrast.report(),
+        }
+
+
 @MITIGATIONS.register("steering")
 @dataclass(frozen=True)
-class Steering(SiteMethod):
+class Steering(DirectionMethod):
     """Add a direction, times a strength, to the activations of every token at a site (Turner et al. 2023).
 
     The direction is the difference of the mean activations of two sets of texts (Rimsky et al. 2024): sentences that
@@ -55,12 +108,6 @@ class Steering(SiteMethod):
 
     Args:
         strength: How often the difference of the means is added; 0 changes nothing.
-        prompts: A file with two texts in each line, separated by a tab; the direction points to the first. None: the
-            concept's pairs in templates.
-        direction: `concept`: as learned; `random`: the control, of the same length.
-        pooling: How the tokens of a text are joined.
-        most: Pairs of texts, at most.
-        seed: Seed of the choice among more pairs, and of the random direction.
     """
 
     id: ClassVar[str] = "steering"
@@ -71,51 +118,20 @@ class Steering(SiteMethod):
         "Adds the same vector to every text: it shifts what the model prefers everywhere and removes no dependence on "
         "the context. A large strength breaks the language: read it beside perplexity and the random control."
     )
-    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
     elsewhere: ClassVar[str] = "open a language model: hf:FOLDER, or a GGUF file"
 
     strength: float = 1.0
-    prompts: str | None = None
-    direction: DirectionKind = "concept"
-    pooling: Pooling = "mean"
-    most: int = 2_000
-    seed: int = 0
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """None: whether a constant can be folded depends on the model, and is known once it is fitted."""
-        return ()
-
-    def _site_in(self, network: TransformerPart) -> Site:
-        from evenhand.models.encoders.sites import count_layers, resolve
-
-        model = network.transformer.model
-        return resolve(model, self.site or f"layer:{(count_layers(model) + 1) // 2}")
 
     def _check(self, concept: Concept) -> None:
-        check_source(concept, self.prompts, self.id, self.most)
+        super()._check(concept)
         if not np.isfinite(self.strength):
             raise UsageError(f"strength must be a number, got {self.strength}")
 
     def _fit_subject(self, subject: Subject, concept: Concept) -> SiteChange:
         network = subject.require_network()
         site = self._site_in(network)
-        contrast = contrast_of(concept, self.prompts, most=self.most, seed=self.seed)
-        learned = learn_direction(network.transformer, site, contrast, pooling=self.pooling)
-        vector = learned.vector
-        if self.direction == "random":
-            vector = random_direction(len(vector), float(np.linalg.norm(vector)), self.seed)
-        details = {
-            "method": self.id,
-            "definition": self.definition,
-            "params": self.params(),
-            "seed": self.seed,
-            "concept": concept.name,
-            "rank_removed": 0,
-            "direction": learned.report(),
-            "added_length": float(abs(self.strength) * np.linalg.norm(vector)),
-            "examples": contrast.report(),
-        }
+        vector, details = self._learned(network.transformer, site, concept)
+        details |= {"rank_removed": 0, "added_length": float(abs(self.strength) * np.linalg.norm(vector))}
         return self._at_site(network, site, shift(self.strength * vector), details)
 
 
@@ -124,7 +140,7 @@ LEFT = {"float64": 1e-8, "float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}  # 
 
 @MITIGATIONS.register("directional-ablation")
 @dataclass(frozen=True)
-class DirectionalAblation(SiteMethod):
+class DirectionalAblation(DirectionMethod):
     """Remove one direction from all that is written to the residual stream (Arditi et al. 2024).
 
     The direction is the difference of the mean activations of two sets of texts at a site. It is then removed from
@@ -136,13 +152,6 @@ class DirectionalAblation(SiteMethod):
     word table and from the output of every layer, which only hooks can do. The report says which of both was done.
 
     What it does not do: remove the concept from other directions, in which it may be written as well.
-
-    Args:
-        prompts: A file with two texts in each line, separated by a tab; None: the concept's pairs in templates.
-        direction: `concept`: as learned; `random`: the control.
-        pooling: How the tokens of a text are joined.
-        most: Pairs of texts, at most.
-        seed: Seed of the choice among more pairs, and of the random direction.
     """
 
     id: ClassVar[str] = "directional-ablation"
@@ -153,28 +162,7 @@ class DirectionalAblation(SiteMethod):
         "Removes one direction of a concept that may have many, and whatever else the model keeps there. Exact in "
         "models that normalise before each part; in others by hooks at the outputs of the layers."
     )
-    works_on: ClassVar[tuple[Target, ...]] = (LANGUAGE_MODEL,)
     elsewhere: ClassVar[str] = "open a language model: hf:FOLDER, or a GGUF file; for word vectors use linear"
-
-    prompts: str | None = None
-    direction: DirectionKind = "concept"
-    pooling: Pooling = "mean"
-    most: int = 2_000
-    seed: int = 0
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        """None: the site is where the direction is learned; whether all maps can be folded depends on the model."""
-        return ()
-
-    def _site_in(self, network: TransformerPart) -> Site:
-        from evenhand.models.encoders.sites import count_layers, resolve
-
-        model = network.transformer.model
-        return resolve(model, self.site or f"layer:{(count_layers(model) + 1) // 2}")
-
-    def _check(self, concept: Concept) -> None:
-        check_source(concept, self.prompts, self.id, self.most)
 
     def _fit_subject(self, subject: Subject, concept: Concept) -> SiteChange:
         from evenhand.mitigations.maps.site_change import SiteChange
@@ -183,32 +171,22 @@ class DirectionalAblation(SiteMethod):
         network = subject.require_network()
         transformer, site = network.transformer, self._site_in(network)
         width = locate(transformer.model, Site("embeddings")).width
-        contrast = contrast_of(concept, self.prompts, most=self.most, seed=self.seed)
-        learned = learn_direction(transformer, site, contrast, pooling=self.pooling)
-        if len(learned.vector) != width:
+        vector, details = self._learned(transformer, site, concept)
+        if len(vector) != width:
             raise DegenerateError(
-                f"{transformer.name}: its word table has {width} coordinates and its layers {len(learned.vector)}, so "
-                "no direction is common to both"
+                f"{transformer.name}: its word table has {width} coordinates and its layers {len(vector)}, so no "
+                "direction is common to both"
             )
-        unit = learned.vector / np.linalg.norm(learned.vector)
-        if self.direction == "random":
-            unit = random_direction(width, 1.0, self.seed)
+        unit = vector / np.linalg.norm(vector)
         written = _writing_sites(transformer)
         exact = bool(written) and keeps_out(transformer, unit, written)
         sites = written if exact else _outputs(transformer)
         projection = SoftProjection(unit[None])
-        report = {
-            "method": self.id,
-            "definition": self.definition,
-            "params": self.params(),
-            "seed": self.seed,
-            "concept": concept.name,
+        report = details | {
             "learned_at": str(site),
             "sites": [str(one) for one in sites],
             "rank_removed": 1,
             "everywhere": exact,
-            "direction": learned.report(),
-            "examples": contrast.report(),
             "when": "test",
         }
         return SiteChange(tuple((one, projection) for one in sites), report)

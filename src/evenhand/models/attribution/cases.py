@@ -130,20 +130,22 @@ def causal_cases(
 
     The score is the log-probability of the tokens that both texts have behind the first token that differs: those
     before it are predicted from the same text. With two answers, it is log P(first answer) - log P(second answer) for
-    the token behind the text.
+    the token behind the text. The texts are read as the likelihood reads them. Where the tokenizer puts nothing before
+    a text, its first token is predicted in a reading of its own, which no activation of the text reaches: a token that
+    both texts have and that begins one of them is not scored.
     """
-    start = view.beginning
     model = ExplainedModel(
-        view.name, view.model, view.tokenizer, view.device, view.window, True, start[0],
+        view.name, view.model, view.tokenizer, view.device, view.window, True, view.beginning[0],
         "log-odds" if answers else "log-probability",
     )  # fmt: skip
     cases, lost = [], {}
     for number, texts in enumerate(pairs):
-        rows = [np.array([*start, *encode_one(view.tokenizer, text)], dtype=np.int64) for text in texts]
+        read = [[*view.reading.before, *encode_one(view.tokenizer, text)] or view.beginning for text in texts]
+        rows = [np.array(ids, dtype=np.int64) for ids in read]
         units = align(*rows)
         if answers is None:
             begin = next((place for place, unit in enumerate(units) if unit.changed), len(units))
-            shared = [unit for unit in units[begin:] if not unit.changed]
+            shared = [unit for unit in units[begin:] if not unit.changed and min(unit.first[0], unit.second[0]) > 0]
             asked = [[unit.first[0] - 1 for unit in shared], [unit.second[0] - 1 for unit in shared]]
             if not shared:
                 lost[number] = "no token that both texts have follows the first difference"

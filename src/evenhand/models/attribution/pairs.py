@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from evenhand.models.tokenizing import tokenizer_errors
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+TextInput: TypeAlias = str | tuple[str, str]  # a text, or (premise, hypothesis)
 ROUNDING = 1e-6  # of the larger score: a smaller difference is rounding, and shares of it mean nothing
 ALIGNMENT = (
     "tokens are aligned by the common beginning and the common end of the two inputs; what lies between is compared "
@@ -117,8 +118,8 @@ class PairAttribution:
 
 def explain_pair(
     view: object,
-    first: str | tuple[str, str],
-    second: str | tuple[str, str],
+    first: TextInput,
+    second: TextInput,
     *,
     answers: tuple[str, str] | None = None,
     label: str | None = None,
@@ -171,7 +172,7 @@ def explain_pair(
     )
 
 
-def _shown(text: str | tuple[str, str]) -> str:
+def _shown(text: TextInput) -> str:
     return text if isinstance(text, str) else " → ".join(text)
 
 
@@ -242,7 +243,7 @@ class SiteEffects:
 
 def site_effects(
     view: object,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[tuple[TextInput, TextInput]],
     kinds: Sequence[SiteKind] = ("layer", "attention", "mlp"),
     *,
     label: str | None = None,
@@ -251,7 +252,7 @@ def site_effects(
 
     Args:
         view: as in `explain_pair`.
-        pairs: pairs of texts.
+        pairs: pairs of texts, or of (premise, hypothesis).
         kinds: the kinds of sites.
         label: as in `explain_pair`.
     """

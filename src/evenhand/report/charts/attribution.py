@@ -122,7 +122,7 @@ def gradient_figure(result: PairAttribution) -> Figure:
                 "encoding": {
                     "y": {"field": "token", "type": "nominal", "title": None, "sort": list(names.values())},
                     "yOffset": {"field": "text", "sort": list(sides)},
-                    "x": number_axis("value", "gradient times input", scale={"domain": domain}),
+                    "x": number_axis("value", "gradient times input", scale={"domain": domain}, axis={"tickCount": 7}),
                     "color": {
                         "field": "text",
                         "type": "nominal",
@@ -150,7 +150,7 @@ KINDS = {
 }
 
 
-@register_chart("bias-by-site", family="likelihood")
+@register_chart("bias-by-site")
 def bias_by_site(audit: Audit, subject: str) -> Figure | None:
     """Draw the share of the differences that each site carries, one panel per kind of site, one line per stage."""
     row = next((row for row in drawn_rows(audit, subject, "bias-by-site") if row.original.items), None)
@@ -188,7 +188,7 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
     ]
     shown = [title for title in KINDS.values() if any(value["kind"] == title for value in values)]
     spec = chart(
-        f"Share of the differences between sentences of a pair that each layer carries, on {len(stages)} stages",
+        f"Share of the differences between the texts of a pair that each layer carries, on {len(stages)} stages",
         data={"values": values},
         **panels(layer, "kind", shown, columns=3, width=210, height=170),
     )
@@ -204,12 +204,13 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
         for item in row.cells[stage].items
     )
     caption = (
-        "How much of the difference between the two sentences of a pair follows when activations of the first are put "
+        "How much of the difference between the two texts of a pair follows when activations of the first are put "
         "into the run of the second: 100 % is all of it. Where the first panel falls, other tokens have read the words "
         "that differ; a peak in the others shows a part that moves or uses the difference. Bands are 95 % intervals "
-        f"over pairs. No share is better than another. {sources(audit, row, 'pairs')}"
+        f"over phrases or pairs. No share is better than another. {sources(audit, row, 'pairs')}"
     )
-    return Figure("Where in the model?", spec, ("stage", "site", "share", "95 % interval", "pairs"), table, caption)
+    columns = ("stage", "site", "share", "95 % interval", "pairs")
+    return Figure("Where in the model?", spec, columns, table, caption, family=row.info.family)
 
 
 FEWEST = 2  # values of a parameter that make a line

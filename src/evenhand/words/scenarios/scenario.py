@@ -10,6 +10,9 @@ from pathlib import Path
 
 from evenhand.errors import UsageError, unknown_name
 from evenhand.language import language
+from evenhand.words.catalog import concept as find_concept
+from evenhand.words.catalog import ids
+from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, Document, TomlTable, read_document
 from evenhand.words.grammar import ENGLISH, agree, genders_of, with_articles
 from evenhand.words.library import build_table
@@ -79,15 +82,16 @@ class Scenario:
         """Return the situation and the question about a person."""
         text = f"{self.text.strip()}\n\n{self.question.strip()}"
         filled = SLOT.sub(lambda slot: _word(slot[1], person), text)
-        if genders_of(self.articles):
-            gender = gender_of(person)
-            if not gender:
+        if genders := genders_of(self.articles):
+            forms = {gender: agree(filled, gender, self.articles) for gender in genders}
+            own = forms.get(gender_of(person)) or (forms[genders[0]] if len(set(forms.values())) == 1 else "")
+            if not own:
                 raise UsageError(
                     f"the scenario {self.name!r} agrees with the gender of a person, and that of {person.phrase!r} is "
                     "not known",
                     hint="give the people in a table [table.decision-people-CONCEPT] with a column pronouns",
                 )
-            return agree(filled, gender, self.articles)
+            return own
         return with_articles(filled, self.articles)
 
 
@@ -118,6 +122,34 @@ def scenario_ids() -> tuple[str, ...]:
     """Return the ids of the shipped sets: the English one, and one for each further language."""
     others = sorted(path.stem.removeprefix("scenarios-") for path in FOLDER.glob("scenarios-*.toml"))
     return (SHIPPED, *(f"{SHIPPED}-{code}" for code in others))
+
+
+def language_of(reference: str | Path) -> str:
+    """Return the language that the id of a shipped set names; empty for the English set and for files.
+
+    >>> language_of("decision-scenarios-fr"), language_of("decision-scenarios")
+    ('fr', '')
+    """
+    name = str(reference)
+    return name.removeprefix(f"{SHIPPED}-") if name in scenario_ids()[1:] else ""
+
+
+def concept_in(concept: Concept, code: str) -> Concept:
+    """Return the shipped concept of another language with the same groups: that of `gender` in French is `gender-fr`.
+
+    Raises:
+        UsageError: If there is none.
+    """
+    if not code or concept.language == code:
+        return concept
+    id = concept.name.removesuffix(f"-{concept.language}") + ("" if code == "en" else f"-{code}")
+    if id not in ids("concept"):
+        known = [name for name in ids("concept") if find_concept(name).language == code]
+        raise UsageError(
+            f"there is no concept {concept.name!r} in {language(code).name}",
+            hint=f"use {', '.join(known)}" if known else "write one: docs/how-to/own-words.md",
+        )
+    return find_concept(id)
 
 
 def scenario_set(reference: str | Path, code: str = "en") -> ScenarioSet:
