@@ -237,11 +237,20 @@ def forced_log_probability(answer: JSON, token: int, base: str) -> float:
 
 def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int, str]]:
     """Return the tokens of a text with their pieces, by llama.cpp's own tokenizer."""
-    body = {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
-    tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+    return tokens_of(client.post(LLAMA_TOKENIZE, tokenize_body(text, special=special)), client.base)
+
+
+def tokenize_body(text: str, *, special: bool) -> JSON:
+    """Return a request to llama.cpp for the tokens of a text."""
+    return {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
+
+
+def tokens_of(answer: JSON, base: str) -> list[tuple[int, str]]:
+    """Return the tokens that llama.cpp found in a text, with their pieces."""
+    tokens = answer.get("tokens")
     if not isinstance(tokens, list) or not all(isinstance(t, Mapping) and _is_id(t.get("id")) for t in tokens):
-        raise malformed(client.base, "tokens")
-    return [(token["id"], _piece(token.get("piece"), client.base)) for token in tokens]
+        raise malformed(base, "tokens")
+    return [(token["id"], _piece(token.get("piece"), base)) for token in tokens]
 
 
 def llama_beginning(client: Client) -> tuple[int, ...]:

@@ -32,6 +32,8 @@ from evenhand.models.endpoint.server import (
     forced_token,
     llama_beginning,
     llama_tokens,
+    tokenize_body,
+    tokens_of,
 )
 from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
@@ -195,7 +197,7 @@ class RemoteLikelihood:
         """Return the tokens of each text; see `TokenLikelihood`."""
         if self.model.server.echo:
             return [_unscored(score) for score in self.token_log_probabilities(texts)]
-        return [self._encode(text)[1] for text in check_texts(texts)]
+        return [score for _, score in self._encode(check_texts(texts))]
 
     def token_log_probabilities(
         self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
@@ -230,10 +232,13 @@ class RemoteLikelihood:
         spans = [_span(token.start, token.text) for token in tokens]
         return _scores(ids, spans, logs)
 
-    def _encode(self, text: str) -> tuple[list[int], TokenScores]:
-        """Return the tokens that stand before a text, and those of the text."""
-        if text not in self._tokens:
-            pieces = llama_tokens(self.model.client, text, special=False) if text else []
+    def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], TokenScores]]:
+        """Return the tokens that stand before each text, and those of the text."""
+        new = list(dict.fromkeys(text for text in texts if text and text not in self._tokens))
+        requests = [Request(LLAMA_TOKENIZE, tokenize_body(text, special=False)) for text in new]
+        client = self.model.client
+        found = client.post_all(requests, model="", read=lambda _, answer: tokens_of(answer, client.base))
+        for text, pieces in zip(["", *new], [[], *found], strict=True):
             self._check_length(len(pieces) + len(self._first), text)
             spans, position = [], 0
             encoded = text.encode()
@@ -245,7 +250,7 @@ class RemoteLikelihood:
                 position += size
             ids = [token for token, _ in pieces]
             self._tokens[text] = (list(self._first), _scores(ids, spans, [np.nan] * len(ids)))
-        return self._tokens[text]
+        return [self._tokens[text] for text in texts]
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
@@ -271,7 +276,7 @@ class RemoteLikelihood:
 
     def _forced(self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None) -> list[TokenScores]:
         base = self.model.client.base
-        encoded = [self._encode(text) for text in texts]
+        encoded = self._encode(texts)
         wanted: list[tuple[int, int]] = []
         requests: list[Request] = []
         for row, (first, score) in enumerate(encoded):
@@ -394,6 +399,9 @@ class RehearsalClient(Client):
         keys = [request.key(model) for request in requests]
         for key, request in zip(keys, requests, strict=True):
             if key in found:
+                continue
+            if request.route == LLAMA_TOKENIZE:  # it is not billed
+                found[key] = read(request, self.post(request.route, request.body))
                 continue
             kept = None if store is None else store.get(key)
             found[key] = read(request, invented(request) if kept is None else kept)
