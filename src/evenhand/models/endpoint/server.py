@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenhand.errors import EvenhandError, UsageError, few
@@ -24,6 +24,7 @@ LLAMA_COMPLETION, LLAMA_TOKENIZE, LLAMA_PROPERTIES = "!/completion", "!/tokenize
 PROMPTS = ("The nurse said that", "Complete the list: red, green,")  # of the probes; what follows does not matter
 SAME_END = ("My favourite colour is blue", "He opened the door and was blue")  # the last word is likelier in the first
 FORCED = 1e4  # a bias that makes a token certain
+HALF = "\ufffd"  # stands for a part of a character
 AGREE = 1e-3  # natural log; rounding of one model in two batches is below 1e-4
 
 
@@ -153,7 +154,10 @@ def completion_text(answer: JSON, base: str) -> str:
 
 
 def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
-    """Return the likeliest first tokens of a chat answer with their log-probabilities; empty if it has none."""
+    """Return the likeliest first tokens of a chat answer with their log-probabilities; empty if it has none.
+
+    Two tokens may have one text: SGLang writes the tokens for "A" and for " A" of Llama 2 alike. Both count.
+    """
     logs = _choice(answer, base).get("logprobs")
     content = logs.get("content") if isinstance(logs, Mapping) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], Mapping):
@@ -161,7 +165,7 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
     entries = content[0].get("top_logprobs")
     if not isinstance(entries, list):
         return []
-    found = {}
+    found: dict[tuple[str, float], None] = {}  # an entry that is repeated counts once
     for entry in entries:
         if (
             not isinstance(entry, Mapping)
@@ -169,21 +173,25 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
             or not _is_log(entry.get("logprob"))
         ):
             raise malformed(base, "readable log-probabilities")
-        found[entry["token"]] = float(entry["logprob"])
-    return list(found.items())
+        found[entry["token"], float(entry["logprob"])] = None
+    return list(found)
 
 
 @dataclass(frozen=True)
 class EchoedToken:
-    """A token of a prompt: where it begins in the prompt, its text, and its log-probability (None for the first)."""
+    """A token of a prompt: the characters that it covers, its text, and its log-probability (None for the first)."""
 
     start: int
+    stop: int
     text: str
     log_probability: float | None
 
 
 def echoed_tokens(answer: JSON, prompt: str, base: str) -> list[EchoedToken]:
     """Return the tokens of a prompt that a server echoed with log-probabilities.
+
+    Servers write each token by itself, so the texts need not spell the prompt exactly. SGLang drops the blank before a
+    word of Llama 2, vLLM adds one before the first word, and a part of a character is empty or U+FFFD.
 
     Raises:
         EndpointError: If the tokens do not spell the prompt, so the numbers belong to something else.
@@ -193,19 +201,88 @@ def echoed_tokens(answer: JSON, prompt: str, base: str) -> list[EchoedToken]:
     values = logs.get("token_logprobs") if isinstance(logs, Mapping) else None
     if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
         raise EndpointError(f"{base} does not return log-probabilities of the prompt")
-    tokens, position = [], 0
+    usage = answer.get("usage")
+    size = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    known = size if _is_id(size) and size else len(texts)  # what follows was written by the model
     for text, value in zip(texts, values, strict=True):
         if not isinstance(text, str) or not (value is None or _is_log(value)):
             raise malformed(base, "readable log-probabilities")
-        if position >= len(prompt):
-            break
-        if position == 0 and not prompt.startswith(text):  # the token for the beginning of a text
-            continue
-        tokens.append(EchoedToken(position, text, None if value is None else float(value)))
-        position += len(text)
-    if "".join(token.text for token in tokens)[: len(prompt)] != prompt:
+    pairs = [(text, None if value is None else float(value)) for text, value in zip(texts, values, strict=True)]
+    tokens = _spelled(prompt, pairs[:known], exact=True) or _spelled(prompt, pairs[:known], exact=False)
+    if tokens is None:
         raise EndpointError(f"{base} returns tokens that do not spell the prompt")
     return tokens
+
+
+def _spelled(prompt: str, pairs: list[tuple[str, float | None]], *, exact: bool) -> list[EchoedToken] | None:
+    """Return the tokens of a prompt with their places; None if they do not spell it.
+
+    Args:
+        prompt: the prompt.
+        pairs: text and log-probability of each token.
+        exact: place a whole character behind parts of others where it occurs first. Repeated characters can mislead
+            this; otherwise all tokens from a part on cover the letters up to the next one of ASCII.
+    """
+    speller = _Speller(prompt, exact)
+    for text, log in pairs:
+        if speller.position >= len(prompt) and not speller.open:
+            break
+        if not speller.add(text, log) and speller.tokens:  # before them stand tokens for the beginning of a text
+            break
+    return speller.end()
+
+
+class _Speller:
+    """Finds the tokens of a prompt in it, one after another."""
+
+    def __init__(self, prompt: str, exact: bool) -> None:
+        self.prompt, self.exact, self.position = prompt, exact, 0
+        self.tokens: list[EchoedToken] = []
+        self.open, self.torn = 0, False  # the last tokens, whose end is not known; whether they are torn characters
+
+    def add(self, text: str, log: float | None) -> bool:
+        """Add a token; return whether it stands at this place."""
+        start, torn = None, self.torn
+        for number, whole in enumerate(text.split(HALF)):
+            self.torn |= number > 0
+            if not whole or (self.torn and not self.exact and not any(map(str.isascii, whole))):
+                continue
+            place = self._place(whole)
+            if place is None:
+                self.torn = torn
+                return False
+            self._close(place[0] if place[0] > self.position else place[1])
+            start = place[0] if start is None else start
+            self.position, self.torn = place[1], False
+        self.tokens.append(EchoedToken(self.position if start is None else start, self.position, text, log))
+        self.open += self.torn or not text
+        return True
+
+    def end(self) -> list[EchoedToken] | None:
+        """Return the tokens if they spell the prompt."""
+        if self.open and not any(map(str.isascii, self.prompt[self.position :])):
+            self._close(len(self.prompt))
+            self.position = len(self.prompt)
+        return self.tokens if self.position >= len(self.prompt) else None
+
+    def _place(self, text: str) -> tuple[int, int] | None:
+        """Return where a text stands, blanks before it aside; behind torn characters, at least one further on."""
+        latest = self.position
+        while self.torn and latest < len(self.prompt) and not self.prompt[latest].isascii():
+            latest += 1
+        bare = text.lstrip(" ")
+        for begin in range(self.position + self.torn, latest + 1):
+            blanks = len(self.prompt) - len(self.prompt[begin:].lstrip(" "))
+            if self.prompt.startswith(text, begin):
+                return begin, begin + len(text)
+            if bare and self.prompt.startswith(bare, blanks):
+                return begin, blanks + len(bare)
+        return None
+
+    def _close(self, stop: int) -> None:
+        whole = len(self.tokens) - self.open
+        self.tokens[whole:] = [replace(token, stop=max(stop, token.stop)) for token in self.tokens[whole:]]
+        self.open = 0
 
 
 def forced_body(before: list[int], token: int) -> JSON:

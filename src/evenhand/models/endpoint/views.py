@@ -224,12 +224,12 @@ class RemoteLikelihood:
             return echoed_tokens(answer, request.body["prompt"], base)
 
         tokens = dict(zip(asked, self.model.ask(requests, read), strict=True))
-        return [self._from_echo(tokens[text] if text else []) for text in texts]
+        return [self._from_echo(text, tokens[text] if text else []) for text in texts]
 
-    def _from_echo(self, tokens: list[EchoedToken]) -> TokenScores:
+    def _from_echo(self, text: str, tokens: list[EchoedToken]) -> TokenScores:
         ids = [_text_id(token.text) for token in tokens]
         logs = [np.nan if token.log_probability is None else token.log_probability for token in tokens]
-        spans = [_span(token.start, token.text) for token in tokens]
+        spans = [_span(token.start, text[token.start : token.stop]) for token in tokens]
         return _scores(ids, spans, logs)
 
     def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], TokenScores]]:
