@@ -352,6 +352,36 @@ def test_tokens_that_were_split_anywhere_cover_the_prompt(prompt: str, corrected
     }
 
 
+def test_the_first_token_is_predicted_from_the_separator_that_the_server_knows() -> None:
+    """A server that reads a text alone, such as vLLM with Qwen: the first value is that behind <|endoftext|>."""
+
+    def answer(asked: Asked) -> Reply:
+        if not asked.body.get("echo"):
+            return completion(asked)
+        prompt = asked.body["prompt"]
+        tokens = ["<|endoftext|>"] if prompt.startswith("<|endoftext|>") else []
+        words_ = prompt.removeprefix("<|endoftext|>").split(" ")
+        tokens += [word if not n else f" {word}" for n, word in enumerate(words_)]
+        values = [None, *(words(tokens, n) for n in range(1, len(tokens)))]
+        logs = {"tokens": [*tokens, "."], "token_logprobs": [*values, -1.0]}
+        return Reply({"choices": [{"text": prompt, "logprobs": logs}], "usage": {"prompt_tokens": len(tokens)}})
+
+    with serving(VLLM | {"/v1/completions": answer}) as server:
+        subject = EndpointSubject(server.base)
+        assert subject.server.separator == "<|endoftext|>"
+        assert subject.opening["separator"] == "<|endoftext|>"
+        view = subject.view("likelihood")
+        scores = view.token_log_probabilities(["She is kind", "", "She is"])
+        before = len(server.posts("completions"))
+        assert view.log_probabilities(["She is"]).tokens.tolist() == [2]
+        assert len(server.posts("completions")) == before + 2
+        counted, demand = subject.rehearsal()
+        counted.view("likelihood").log_probabilities(["She is", "He is"])
+    assert demand.requests == 4
+    assert scores[0].log_probabilities == pytest.approx([-3 - 0.25 * 13, -3.75, -5.75])
+    assert scores[2].log_probabilities == pytest.approx([-3 - 0.25 * 13, -3.75])
+
+
 def test_two_first_tokens_of_one_text_both_count() -> None:
     entries = [{"token": "A", "logprob": math.log(p)} for p in (0.5, 0.25, 0.25)] + [{"token": "B", "logprob": -9.0}]
     answer = {"choices": [{"logprobs": {"content": [{**entries[0], "top_logprobs": entries}]}}]}

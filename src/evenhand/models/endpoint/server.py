@@ -38,6 +38,8 @@ class Server:
         top: how many of the likeliest first tokens a chat answer comes with; 0 for none.
         completion: whether it continues texts.
         echo: whether it returns the log-probabilities of a prompt.
+        separator: the text of the token from which the first token of a text is predicted, where the server puts none
+            before a text and echoes the prompt; empty elsewhere.
         forced: whether the log-probability of any next token can be had by forcing it (llama.cpp).
         context: the most tokens that it reads and writes together; 0 where the server does not say.
         missing: for each capability that it lacks, the reason.
@@ -49,6 +51,7 @@ class Server:
     top: int = 0
     completion: bool = False
     echo: bool = False
+    separator: str = ""
     forced: bool = False
     context: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -65,7 +68,8 @@ class Server:
         """Return plain data for a record."""
         return {
             "model": self.model, "chat": self.chat, "top": self.top, "completion": self.completion,
-            "likelihood": self.likelihood, "context": self.context, "missing": dict(self.missing), **self.about,
+            "likelihood": self.likelihood, "separator": self.separator, "context": self.context,
+            "missing": dict(self.missing), **self.about,
         }  # fmt: skip
 
 
@@ -85,10 +89,12 @@ def inspect_server(client: Client, model: str = "") -> Server:
     missing: dict[str, str] = {}
     top = _try(missing, "chat", lambda: _chat(client, name))
     completion = _try(missing, "generation", lambda: _completion(client, name))
-    echo, forced = False, False
+    echo, forced, separator = False, False, ""
     if completion:
         echo = _try(missing, "likelihood", lambda: _echo(client, name)) or False
-        if not echo:
+        if echo:
+            separator = _try({}, "separator", lambda: _separator(client, name)) or ""
+        else:
             reason = missing.get("likelihood", "")
             forced = _try(missing, "likelihood", lambda: _forced(client)) or False
             missing["likelihood"] = f"{reason}; {missing.get('likelihood', '')}".strip("; ")
@@ -102,7 +108,7 @@ def inspect_server(client: Client, model: str = "") -> Server:
     if top == 0:
         missing["log-probabilities"] = "a chat answer comes without log-probabilities; choices are counted in samples"
     return Server(
-        name, top is not None, top or 0, bool(completion), echo, forced, _context(client, entry), missing,
+        name, top is not None, top or 0, bool(completion), echo, separator, forced, _context(client, entry), missing,
         {key: str(entry[key]) for key in ("owned_by", "created", "root") if key in entry},
     )  # fmt: skip
 
@@ -469,6 +475,21 @@ def _echo(client: Client, model: str) -> bool:
     if last[0] == last[1] or not any(last):
         raise EndpointError(f"{client.base} returns log-probabilities that do not depend on the prompt")
     return True
+
+
+def _separator(client: Client, model: str) -> str:
+    """Return the text of the token that separates texts, if the server reads it as one token and puts none before one.
+
+    A prompt of a server is a text, in which special tokens are written out. `tokenizing.beginning_of` says why.
+    """
+    prompt = SAME_END[0]
+    alone = echoed_tokens(client.post(COMPLETIONS, echo_body(model, prompt)), prompt, client.base)
+    if alone[0].log_probability is not None:
+        return ""
+    behind = client.post(COMPLETIONS, echo_body(model, END_OF_TEXT + prompt))
+    first, *rest = echoed_tokens(behind, END_OF_TEXT + prompt, client.base)
+    same = [token.text for token in rest] == [token.text for token in alone]
+    return END_OF_TEXT if same and first.text == END_OF_TEXT and rest[0].log_probability is not None else ""
 
 
 def echo_body(model: str, prompt: str) -> JSON:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -37,7 +37,7 @@ from evenhand.models.endpoint.server import (
 )
 from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
-from evenhand.models.tokenizing import check_texts
+from evenhand.models.tokenizing import END_OF_TEXT, check_texts
 
 CHARACTERS = 4.0  # of English text in a token
 AROUND_MESSAGE = 5  # tokens that a chat template puts around a message
@@ -176,8 +176,8 @@ class RemoteLikelihood:
     """Log-probabilities of texts from a server: echoed with the prompt, or one forced token at a time.
 
     The tokens are the server's own. The first token of a text has a log-probability where the model reads a token for
-    the beginning of a text before it, or llama.cpp names one that separates texts; elsewhere it is NaN, and left out of
-    the sum.
+    the beginning of a text before it, or where the server knows one that separates texts, from which it is predicted in
+    a request of its own; elsewhere it is NaN, and left out of the sum.
     """
 
     masked = False
@@ -219,11 +219,15 @@ class RemoteLikelihood:
         for text in asked:
             self.model.check_length(text, 1)
         requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
+        separator = server.separator
+        behind = [Request(COMPLETIONS, echo_body(server.model, separator + text)) for text in asked if separator]
 
         def read(request: Request, answer: JSON) -> list[EchoedToken]:
-            return echoed_tokens(answer, request.body["prompt"], base)
+            return echoed_tokens(answer, request.body["prompt"].removeprefix(separator), base)
 
-        tokens = dict(zip(asked, self.model.ask(requests, read), strict=True))
+        tokens = dict(zip(asked, found := self.model.ask([*requests, *behind], read), strict=False))
+        for text, (first, *_) in zip(asked, found[len(requests) :], strict=bool(separator)):
+            tokens[text] = [replace(tokens[text][0], log_probability=first.log_probability), *tokens[text][1:]]
         return [self._from_echo(text, tokens[text] if text else []) for text in texts]
 
     def _from_echo(self, text: str, tokens: list[EchoedToken]) -> TokenScores:
@@ -426,7 +430,7 @@ def invented(request: Request) -> JSON:
     if request.route == LLAMA_COMPLETION:
         return {"completion_probabilities": [{"id": forced_token(body), "logprob": -1.0}]}
     if request.route == COMPLETIONS:
-        words = str(body["prompt"]).split(" ")
+        words = str(body["prompt"]).removeprefix(END_OF_TEXT).split(" ")
         tokens = [word if not number else f" {word}" for number, word in enumerate(words)]
         logs = {"tokens": tokens, "token_logprobs": [None, *([-1.0] * (len(tokens) - 1))]}
         return {"choices": [{"text": " a text", "logprobs": logs}]}
