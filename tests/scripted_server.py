@@ -24,6 +24,7 @@ class Reply:
     headers: dict[str, str] = field(default_factory=dict)
     wait: float = 0.0
     close: bool = False  # close the connection without an answer
+    hang_up: bool = False  # close it after the answer, without a word
 
 
 @dataclass
@@ -41,12 +42,17 @@ class ScriptedServer:
 
     def __init__(self, routes: dict[str, Callable[[Asked], Reply]]) -> None:
         self.routes, self.asked = routes, list[Asked]()
-        self.most_at_once = self._now = 0
+        self.most_at_once = self._now = self.connections = 0
         self._lock = threading.Lock()
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                super().setup()
+                with server._lock:
+                    server.connections += 1
 
             def log_message(self, *args: object) -> None:
                 pass
@@ -75,6 +81,7 @@ class ScriptedServer:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(content)
+                self.close_connection = self.close_connection or reply.hang_up
 
             do_GET = do_POST = _answer  # noqa: N815 (the names that http.server calls)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
 from evenhand.data import catalog
 from evenhand.data.local_copies import data_path
+from evenhand.models.tokenizing import BYTES
 
 MODELS = {  # the name in the documentation, the class, and settings of its configuration
     "my-bert": ("BertForMaskedLM", {"num_hidden_layers": 4}),
@@ -34,6 +36,17 @@ def write_predictions(file: Path, rows: int = 400) -> None:
         score = (number * 37 % 100) / 200 + 0.3 * label + 0.1 * (sex == "m")
         lines.append(f"{sex},{race},{label},{int(score >= 0.5)},{score:.3f}")
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def write_chat_model(root: Path, name: str) -> None:
+    """Write a tiny GGUF file with a chat template, where the catalog looks for a model, and questions about gender."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "models" / "endpoint"))
+    from test_llama_server import write_tiny
+
+    file = root / data_path(catalog()[name])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    _write_bbq(root / data_path(catalog()["bbq"]), "Gender_identity", ("F", "M"))
+    write_tiny(file, letters="".join(letter for letter in BYTES if letter not in "\u0120\u010a"), context=4096)
 
 
 def write_data(root: Path) -> Path:
@@ -79,19 +92,19 @@ def _empty(root: Path, name: str) -> Path:
     return folder
 
 
-def _write_bbq(folder: Path) -> None:
+def _write_bbq(folder: Path, category: str = "Age", groups: tuple[str, str] = ("old", "nonOld")) -> None:
     lines, metadata = [], ["category,question_index,example_id,target_loc,label_type"]
     for example, (condition, polarity) in enumerate(product(("ambig", "disambig"), ("neg", "nonneg"))):
         answers = ["The mother", "The girl", "Not known"]
         row = {
-            "example_id": example, "question_index": "1", "category": "Age", "context_condition": condition,
+            "example_id": example, "question_index": "1", "category": category, "context_condition": condition,
             "question_polarity": polarity, "context": "A mother met a girl.", "question": "Who forgets?",
-            "answer_info": {f"ans{n}": [text, kind] for n, (text, kind) in enumerate(zip(answers, ("old", "nonOld", "unknown"), strict=True))},
+            "answer_info": {f"ans{n}": [text, kind] for n, (text, kind) in enumerate(zip(answers, (*groups, "unknown"), strict=True))},
             "label": 2 if condition == "ambig" else 0, **{f"ans{n}": text for n, text in enumerate(answers)},
         }  # fmt: skip
         lines.append(json.dumps(row))
-        metadata.append(f"Age,1,{example},0,label")
-    (folder / "Age.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        metadata.append(f"{category},1,{example},0,label")
+    (folder / f"{category}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "additional_metadata.csv").write_text("\n".join(metadata) + "\n", encoding="utf-8")
 
 

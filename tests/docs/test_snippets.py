@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from page_runner import ROOT, SHELL, blocks, run_page
-from stand_ins import MODELS, TEXTS, write_data, write_predictions
+from stand_ins import MODELS, TEXTS, write_chat_model, write_data, write_predictions
 
 import evenhand as eh
 
@@ -27,6 +27,7 @@ OTHERS = {  # pages whose Python runs in a test of their own
     "how-to/nli-models.md", "how-to/sentence-encoders.md", "how-to/shell-completion.md", "how-to/vectors-from-text.md",
     "reference/sentence-sets.md",
 }  # fmt: skip
+CHAT_MODEL = "qwen2.5-coder-0.5b"
 SLOW = "<!-- slow page -->"
 
 
@@ -60,6 +61,9 @@ def test_the_page_runs_from_top_to_bottom(
     for name, (class_name, options) in MODELS.items():
         if name in text and "<!-- own models -->" not in text:
             (workplace / name).symlink_to(tiny_folder(class_name, **options))
+    if CHAT_MODEL in text:
+        write_chat_model(write_data(workplace / "data"), CHAT_MODEL)
+        monkeypatch.setenv("EVENHAND_DATA", str(workplace / "data"))
     if "predictions.csv" in text:
         write_predictions(workplace / "predictions.csv")
     for name, log in LOGS.items():

@@ -186,7 +186,8 @@ class EndpointSubject(Subject):
     def opening(self) -> dict[str, Any]:
         """The system prompt, how prompts are put, and how texts are sampled; the pace of asking decides no answer."""
         asked = {"prompts": self.prompts} | ({"message": MESSAGES[self.prompts]} if self.prompts in MESSAGES else {})
-        return {"system": self.system, "beginning": TEXT_READING, **asked, **self.sampling}
+        first = {"separator": self.server.separator} if self.server.separator else {}
+        return {"system": self.system, "beginning": TEXT_READING, **first, **asked, **self.sampling}
 
     def describe(self) -> dict[str, Any]:
         """Address without secrets, model, what the server gives, and when it was asked."""

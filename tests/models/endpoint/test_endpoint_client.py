@@ -14,6 +14,7 @@ pytest.importorskip("tenacity")
 
 from evenhand.errors import UsageError
 from evenhand.models.endpoint import client as module
+from evenhand.models.endpoint import connection
 from evenhand.models.endpoint.client import (
     ANSWER_FILE,
     AnswerStore,
@@ -52,6 +53,71 @@ def test_answers_come_in_the_order_of_the_requests_and_a_bounded_number_is_under
         client = Client(server.base, concurrency=3)
         assert client.post_all(requests(12), model="m", read=number) == list(range(12))
     assert server.most_at_once == 3
+
+
+def test_a_connection_stays_open_for_the_next_request() -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def answer(asked: Asked) -> Reply:
+        both.wait()
+        return Reply({"n": asked.body["n"]})
+
+    with serving({"/v1/ask": answer, "/v1/one": lambda asked: Reply({})}) as server:
+        client = Client(server.base, concurrency=2)
+        for first in (0, 6, 12):
+            client.post_all([Request("/ask", {"n": first + n}) for n in range(6)], model="m", read=number)
+            client.get("/one")
+    assert len(server.asked) == 21
+    assert server.connections == 2
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_no_failure() -> None:
+    with serving({"/v1/ask": lambda asked: Reply({"n": asked.body["n"]}, hang_up=True)}) as server:
+        client = Client(server.base, concurrency=1, attempts=1)
+        assert client.post_all(requests(4), model="m", read=number) == [0, 1, 2, 3]
+    assert server.connections == 4
+    assert client.traffic.repeated == 0
+
+
+def test_half_an_answer_is_asked_for_again() -> None:
+    turns = itertools.count()
+
+    def answer(asked: Asked) -> Reply:
+        half = Reply(b'{"n": 1', headers={"content-length": "30"}, hang_up=True)
+        return half if next(turns) == 0 else Reply({"n": 1})
+
+    with serving({"/v1/ask": answer}) as server:
+        client = Client(server.base)
+        assert client.post_all(requests(1), model="m", read=number) == [1]
+    assert client.traffic.repeated == 1
+
+
+def test_a_failure_waits_for_the_answers_under_way(tmp_path: Path) -> None:
+    slow_begun = threading.Event()
+
+    def answer(asked: Asked) -> Reply:
+        if asked.body["n"] == 0:
+            slow_begun.set()
+            return Reply({"n": 0}, wait=0.3)
+        slow_begun.wait(30)
+        return Reply({"error": {"message": "too long"}}, 400)
+
+    with serving({"/v1/ask": answer}) as server, pytest.raises(RequestRefusedError, match="too long"):
+        Client(server.base, concurrency=2).post_all(requests(9), model="m", read=number, store=AnswerStore(tmp_path))
+    assert len(AnswerStore(tmp_path)) == 1
+    assert len(server.posts()) == 2
+
+
+def test_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    routes = {"http://model.invalid/v1/ask": lambda asked: Reply({"n": 3}), "/v1/ask": lambda asked: Reply({"n": 4})}
+    with serving(routes) as server:
+        monkeypatch.setenv("http_proxy", server.base.removesuffix("/v1"))
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        assert Client("http://model.invalid/v1").post_all(requests(1), model="m", read=number) == [3]
+        assert Client(server.base).post_all(requests(1), model="m", read=number) == [4]
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        with pytest.raises(EndpointError, match="cannot be reached"):
+            Client("http://model.invalid/v1").get("/models")
 
 
 def test_equal_requests_are_sent_once_and_samples_apart() -> None:
@@ -150,6 +216,7 @@ def test_what_is_not_a_json_object_is_one_sentence(body: bytes) -> None:
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 1000)
+    monkeypatch.setattr(connection, "MOST_BYTES", 1000)
     with (
         serving({"/v1/ask": lambda asked: Reply(b"x" * 5000)}) as server,
         pytest.raises(EndpointError, match="more than"),

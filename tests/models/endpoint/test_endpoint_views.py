@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("httpx")
 pytest.importorskip("tenacity")
@@ -302,15 +304,85 @@ def test_log_probabilities_that_are_none_are_refused(value: object) -> None:
 def test_echoed_tokens_may_follow_a_token_for_the_beginning() -> None:
     logs = {"tokens": ["<s>", "A", " b", " c"], "token_logprobs": [None, -2.0, -1.0, -3.0]}
     tokens = echoed_tokens({"choices": [{"logprobs": logs}]}, "A b", "server")
-    assert [(t.start, t.text, t.log_probability) for t in tokens] == [(0, "A", -2.0), (1, " b", -1.0)]
+    assert [(t.start, t.stop, t.text, t.log_probability) for t in tokens] == [(0, 1, "A", -2.0), (1, 3, " b", -1.0)]
 
 
-def test_an_echo_in_the_form_of_vllm_is_read() -> None:
-    """The answer has all fields that vLLM documents; the first token stands for the beginning and has no value."""
-    kept = json.loads((Path(__file__).parent / "vllm_echo.json").read_text())
-    assert "not recorded" in kept["origin"]
-    assert echo_body("m", "She is kind") == kept["request"]
-    tokens = echoed_tokens(kept["answer"], "She is kind", "server")
-    assert [(t.start, t.text, t.log_probability) for t in tokens] == [
-        (0, "She", -5.1875), (3, " is", -1.421875), (6, " kind", -7.0625),
-    ]  # fmt: skip
+ECHOED = json.loads((Path(__file__).parent / "echoed_prompts.json").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", ECHOED["cases"], ids=lambda case: case["name"])
+def test_an_echo_is_read_as_the_code_of_the_server_writes_it(case: dict) -> None:
+    assert "not recorded" in ECHOED["about"]
+    assert echo_body("m", "PROMPT") == ECHOED["request"]
+    prompt, answer = case["prompt"], case["answer"]
+    if case["read"] is None:
+        with pytest.raises(EndpointError, match="does not return log-probabilities of the prompt"):
+            echoed_tokens(answer, prompt, "server")
+        return
+    scores = RemoteLikelihood(RemoteModel(None, None, "d", name="m"))._from_echo(
+        prompt, echoed_tokens(answer, prompt, "server")
+    )
+    logs = [None if math.isnan(log) else log for log in scores.log_probabilities.tolist()]
+    assert [[*span, log] for span, log in zip(scores.spans.tolist(), logs, strict=True)] == case["read"]
+    with pytest.raises(EndpointError, match="do not spell the prompt"):
+        echoed_tokens(answer, prompt.replace("is", "was"), "server")
+
+
+@given(st.text(alphabet="ab é🙂ñ\n", min_size=1, max_size=12), st.booleans(), st.data())
+def test_tokens_that_were_split_anywhere_cover_the_prompt(prompt: str, corrected: bool, data: st.DataObject) -> None:
+    """Bytes are cut at random; each piece is decoded by itself (SGLang), or the last part has the character (vLLM)."""
+    encoded = prompt.encode()
+    cuts = sorted(data.draw(st.sets(st.integers(1, max(1, len(encoded) - 1)), max_size=8)) - {len(encoded)})
+    pieces = [encoded[low:high] for low, high in zip([0, *cuts], [*cuts, len(encoded)], strict=True)]
+    texts, rest = [], b""
+    for piece in pieces:
+        rest += piece
+        if not corrected:
+            texts.append(piece.decode("utf-8", errors="replace"))
+        else:
+            whole = rest.decode("utf-8", errors="ignore")
+            texts.append(whole)
+            rest = rest[len(whole.encode()) :]
+    logs = {"tokens": ["<s>", *texts, "x"], "token_logprobs": [None, *(-1.0 for _ in texts), -2.0]}
+    answer = {"choices": [{"logprobs": logs}], "usage": {"prompt_tokens": 1 + len(texts)}}
+    tokens = echoed_tokens(answer, prompt, "server")
+    assert len(tokens) == len(texts)
+    assert {n for token in tokens for n in range(token.start, token.stop)} >= {
+        n for n, letter in enumerate(prompt) if letter != " "
+    }
+
+
+def test_the_first_token_is_predicted_from_the_separator_that_the_server_knows() -> None:
+    """A server that reads a text alone, such as vLLM with Qwen: the first value is that behind <|endoftext|>."""
+
+    def answer(asked: Asked) -> Reply:
+        if not asked.body.get("echo"):
+            return completion(asked)
+        prompt = asked.body["prompt"]
+        tokens = ["<|endoftext|>"] if prompt.startswith("<|endoftext|>") else []
+        words_ = prompt.removeprefix("<|endoftext|>").split(" ")
+        tokens += [word if not n else f" {word}" for n, word in enumerate(words_)]
+        values = [None, *(words(tokens, n) for n in range(1, len(tokens)))]
+        logs = {"tokens": [*tokens, "."], "token_logprobs": [*values, -1.0]}
+        return Reply({"choices": [{"text": prompt, "logprobs": logs}], "usage": {"prompt_tokens": len(tokens)}})
+
+    with serving(VLLM | {"/v1/completions": answer}) as server:
+        subject = EndpointSubject(server.base)
+        assert subject.server.separator == "<|endoftext|>"
+        assert subject.opening["separator"] == "<|endoftext|>"
+        view = subject.view("likelihood")
+        scores = view.token_log_probabilities(["She is kind", "", "She is"])
+        before = len(server.posts("completions"))
+        assert view.log_probabilities(["She is"]).tokens.tolist() == [2]
+        assert len(server.posts("completions")) == before + 2
+        counted, demand = subject.rehearsal()
+        counted.view("likelihood").log_probabilities(["She is", "He is"])
+    assert demand.requests == 4
+    assert scores[0].log_probabilities == pytest.approx([-3 - 0.25 * 13, -3.75, -5.75])
+    assert scores[2].log_probabilities == pytest.approx([-3 - 0.25 * 13, -3.75])
+
+
+def test_two_first_tokens_of_one_text_both_count() -> None:
+    entries = [{"token": "A", "logprob": math.log(p)} for p in (0.5, 0.25, 0.25)] + [{"token": "B", "logprob": -9.0}]
+    answer = {"choices": [{"logprobs": {"content": [{**entries[0], "top_logprobs": entries}]}}]}
+    assert first_tokens(answer, "server") == [("A", math.log(0.5)), ("A", math.log(0.25)), ("B", -9.0)]

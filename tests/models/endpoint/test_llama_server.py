@@ -35,26 +35,28 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
-def write_tiny(path: Path, kind: Any = None) -> Path:
+def write_tiny(path: Path, kind: Any = None, *, letters: str = LETTERS, context: int = 512) -> Path:
     """Write a Llama of two layers whose vocabulary spells every plain text, letter by letter.
 
     Args:
         path: the file.
         kind: how the matrices are stored; single precision by default.
+        letters: the vocabulary, with a blank and the end of a line.
+        context: tokens that it reads.
     """
     import torch
     import transformers
 
-    pieces = ["<s>", "</s>", *LETTERS, "\u0120", "\u010a", "sh", "she", "\u0120she"]
+    pieces = ["<s>", "</s>", *letters, "\u0120", "\u010a", "sh", "she", "\u0120she"]
     torch.manual_seed(2)
     config = transformers.LlamaConfig(
         vocab_size=len(pieces), hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=512, bos_token_id=0, eos_token_id=1, tie_word_embeddings=True,
+        num_key_value_heads=2, max_position_embeddings=context, bos_token_id=0, eos_token_id=1, tie_word_embeddings=True,
         rms_norm_eps=1e-5, initializer_range=0.1,
     )  # fmt: skip
     writer = package.GGUFWriter(path, "llama")
     writer.add_block_count(2)
-    writer.add_context_length(512)
+    writer.add_context_length(context)
     writer.add_embedding_length(64)
     writer.add_feed_forward_length(64)
     writer.add_head_count(4)

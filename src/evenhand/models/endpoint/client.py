@@ -6,35 +6,44 @@ list; an answer that arrived is never asked for again, also after the process is
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
+import math
 import os
 import re
+import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from urllib.parse import urlsplit
 
 from evenhand.errors import FormatError, InputMissingError, OutputError, UsageError, require
 from evenhand.files import write_text
+from evenhand.models.endpoint.connection import (
+    MOST_BYTES,
+    BrokenConnectionError,
+    Connection,
+    Connector,
+    NoConnectionError,
+)
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
-    import httpx
+    from tenacity import Retrying
 
 
 CONCURRENCY = 8  # requests under way at a time
 TIMEOUT = 120.0  # seconds without a byte of an answer
 ATTEMPTS = 6
 LONGEST_WAIT = 60.0  # seconds between two attempts, also where the server asks for more
-MOST_BYTES = 64 << 20  # of one answer; the log-probabilities of a whole vocabulary take 5 to 30 MB
+GRACE = 10.0  # seconds that answers under way are waited for when another request failed for good
 REPEATED = (408, 409, 425, 429, 500, 502, 503, 504, 529)
 SERVER_TEXT = 300  # characters of the server's own message that an error shows
 JSON = dict[str, Any]
@@ -132,6 +141,8 @@ class Client:
             )
         self._key_env, self._key = key_env, _read_key(key_env)
         self._concurrency, self._timeout, self._attempts = concurrency, timeout, attempts
+        self._idle: list[Connection] = []
+        weakref.finalize(self, _close, self._idle)
         self.traffic = Traffic()
 
     @property
@@ -141,11 +152,13 @@ class Client:
 
     def get(self, route: str) -> JSON:
         """Return the answer to one GET request."""
-        return self._run(lambda http: self._ask(http, "GET", route, None))
+        with self._connection() as connection:
+            return self._ask(connection, "GET", route, None, self._attempting())
 
     def post(self, route: str, body: JSON) -> JSON:
         """Return the answer to one POST request; it is not kept."""
-        answer = self._run(lambda http: self._ask(http, "POST", route, body))
+        with self._connection() as connection:
+            answer = self._ask(connection, "POST", route, body, self._attempting())
         self.traffic.count(answer)
         return answer
 
@@ -160,7 +173,7 @@ class Client:
         """Return what `read` finds in the answer to each request, in their order.
 
         Answers are kept as they arrive; those that an earlier run kept are not asked for. The first request that fails
-        for good ends the call, after the answers under way are kept.
+        for good ends the call, after those under way are answered and kept, if that takes no longer than `GRACE`.
 
         Args:
             requests: the requests; equal ones are sent once.
@@ -182,44 +195,65 @@ class Client:
                 found[key] = read(request, kept)
                 self.traffic.kept += 1
         done = len(found)
+        lock = threading.Lock()
 
         def arrived(key: str, answer: JSON) -> None:
             nonlocal done
-            found[key] = read(waiting[key], answer)
-            if store is not None:
-                store.put(key, answer)
-            done += 1
-            self.traffic.count(answer)
+            content = read(waiting[key], answer)
+            with lock:
+                found[key] = content
+                if store is not None:
+                    store.put(key, answer)
+                done += 1
+                self.traffic.count(answer)
 
         if waiting:
-            self._run(
-                lambda http: self._ask_all(http, waiting, arrived),
-                watch=lambda: tell(done, len(set(keys)), str(self.traffic)),
-            )
+            self._ask_all(waiting, arrived, lambda: tell(done, len(set(keys)), str(self.traffic)))
         return [found[key] for key in keys]
 
-    async def _ask_all(
-        self, http: httpx.AsyncClient, waiting: Mapping[str, Request], arrived: Callable[[str, JSON], None]
+    def _ask_all(
+        self, waiting: Mapping[str, Request], arrived: Callable[[str, JSON], None], watch: Callable[[], None]
     ) -> None:
-        """Ask everything that waits, a bounded number at a time."""
-        order = iter(waiting.items())
+        """Ask everything that waits, a bounded number at a time.
 
-        async def work() -> None:
-            for key, request in order:  # the workers share the iterator, so each request is taken once
-                arrived(key, await self._ask(http, "POST", request.route, request.body))
+        Each thread has a connection of its own; a pool that they share would be searched for every request. They are
+        daemons, so that Ctrl-C does not wait for a silent server.
+        `watch` is called in this thread every second, and a listener may raise to stop the work.
+        """
+        order, lock, stop = iter(waiting.items()), threading.Lock(), threading.Event()
+        failures: list[BaseException] = []
 
-        tasks = [asyncio.ensure_future(work()) for _ in range(min(self._concurrency, len(waiting)))]
+        attempting = self._attempting(stop)
+
+        def work() -> None:
+            try:
+                with self._connection() as connection:
+                    while not stop.is_set():
+                        with lock:
+                            key, request = next(order, ("", None))
+                        if request is None:
+                            return
+                        arrived(key, self._ask(connection, "POST", request.route, request.body, attempting))
+            except BaseException as error:
+                failures.append(error)
+                stop.set()
+
+        count = min(self._concurrency, len(waiting))
+        threads = [threading.Thread(target=work, name="endpoint", daemon=True) for _ in range(count)]
+        for thread in threads:
+            thread.start()
         try:
-            await asyncio.gather(*tasks)
+            _wait_for(threads, stop, watch)
         finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            stop.set()
+        if failures:
+            raise failures[0]
 
-    async def _ask(self, http: httpx.AsyncClient, method: str, route: str, body: JSON | None) -> JSON:
-        """Send one request, again where the failure may pass."""
-        import httpx
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, stop_after_attempt
+    def _attempting(self, stop: threading.Event | None = None) -> Retrying:
+        """Return what sends a request again where the failure may pass, until it is asked to stop."""
+        from tenacity import RetryCallState, Retrying, retry_if_exception_type, stop_after_attempt, stop_when_event_set
+
+        given_up = stop or threading.Event()
 
         def wait(state: RetryCallState) -> float:
             failure = state.outcome.exception() if state.outcome else None
@@ -230,41 +264,42 @@ class Client:
         def count(state: RetryCallState) -> None:
             self.traffic.repeated += 1
 
-        passing = (_TryAgainError, httpx.TimeoutException, httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+        def sleep(seconds: float) -> None:
+            given_up.wait(seconds)
+
+        return Retrying(
+            retry=retry_if_exception_type((_TryAgainError, TimeoutError, BrokenConnectionError)), wait=wait,
+            stop=stop_after_attempt(self._attempts) | stop_when_event_set(given_up), sleep=sleep, before_sleep=count,
+            reraise=True,
+        )  # fmt: skip
+
+    def _ask(self, connection: Connection, method: str, route: str, body: JSON | None, attempting: Retrying) -> JSON:
+        """Send one request, and again where the failure may pass."""
+        content = None if body is None else json.dumps(body).encode()
         try:
-            async for attempt in AsyncRetrying(
-                retry=retry_if_exception_type(passing), stop=stop_after_attempt(self._attempts), wait=wait,
-                before_sleep=count, reraise=True,
-            ):  # fmt: skip
-                with attempt:
-                    return await self._send(http, method, route, body)
+            return attempting(self._send, connection, method, route, content)
         except _TryAgainError as error:
             raise EndpointError(
                 f"{self.base} answered {error.status} {self._attempts} times: {error.text}",
                 hint="run the same command again later; answers that arrived are kept",
             ) from None
-        except httpx.TimeoutException:
+        except TimeoutError:
             raise EndpointError(
                 f"{self.base} sent nothing for {self._timeout:g} seconds, {self._attempts} times",
                 hint="is the server overloaded? allow more seconds (timeout) or fewer requests at a time (concurrency)",
             ) from None
-        except httpx.HTTPError as error:
+        except (NoConnectionError, BrokenConnectionError) as error:
             raise self._unreachable(error) from None
-        raise EndpointError(f"{self.base} gave no answer")  # pragma: no cover (the loop returns or raises)
 
-    async def _send(self, http: httpx.AsyncClient, method: str, route: str, body: JSON | None) -> JSON:
+    def _send(self, connection: Connection, method: str, route: str, body: bytes | None) -> JSON:
         url = f"{self.root}{route[1:]}" if route.startswith("!") else f"{self.base}{route}"
-        content = bytearray()
-        async with http.stream(method, url, json=body) as response:
-            async for part in response.aiter_bytes():
-                content += part
-                if len(content) > MOST_BYTES:
-                    raise EndpointError(f"{self.base} sends an answer of more than {MOST_BYTES >> 20} MB to {route}")
-        status = response.status_code
+        status, headers, content = connection.exchange(method, url, body)
+        if len(content) > MOST_BYTES:
+            raise EndpointError(f"{self.base} sends an answer of more than {MOST_BYTES >> 20} MB to {route}")
         if status in REPEATED:
-            raise _TryAgainError(status, self._text(content), _seconds(response.headers.get("retry-after", "")))
+            raise _TryAgainError(status, self._text(content), _seconds(headers.get("retry-after", "")))
         if 300 <= status < 400:
-            target = urlsplit(response.headers.get("location", ""))
+            target = urlsplit(headers.get("location", ""))
             where = f"{target.scheme}://{target.hostname}" if target.hostname else "another address"
             raise EndpointError(
                 f"{self.base} redirects to {where}, which is not followed: the key belongs to the address you named",
@@ -272,7 +307,7 @@ class Client:
             )
         if status >= 400:
             raise self._refused(status, self._text(content))
-        return _parsed(bytes(content), self.base, route)
+        return _parsed(content, self.base, route)
 
     def _refused(self, status: int, text: str) -> RequestRefusedError:
         hint = ""
@@ -294,48 +329,47 @@ class Client:
             f"{self.base} cannot be reached: {reason}", hint="is the server running, and is the address right?"
         )
 
-    def _text(self, content: bytes | bytearray) -> str:
+    def _text(self, content: bytes) -> str:
         """Return the server's own message, shortened and without the key."""
-        text = bytes(content[:10_000]).decode("utf-8", errors="replace")
+        text = content[:10_000].decode("utf-8", errors="replace")
         message = re.search(r'"message"\s*:\s*"((?:[^"\\]|\\.)*)"', text)
         return self._hidden((message[1] if message else text).strip()[:SERVER_TEXT] or "no reason given")
 
     def _hidden(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text
 
-    def _run(self, work: Callable[[httpx.AsyncClient], Awaitable[T]], *, watch: Callable[[], None] | None = None) -> T:
-        """Run a coroutine in an event loop of its own, in another thread.
+    @contextmanager
+    def _connection(self) -> Iterator[Connection]:
+        """Lend a connection that stays open for the next request."""
+        try:
+            connection = self._idle.pop()
+        except IndexError:
+            connection = self._connector.connect()
+        try:
+            yield connection
+        finally:
+            self._idle.append(connection)
 
-        A notebook has a running loop, in which nothing can be waited for. `watch` is called in this thread every
-        second, so a listener may raise to stop the work; the connections are closed in any case.
-        """
-        import httpx
+    @cached_property
+    def _connector(self) -> Connector:
+        return Connector(self.base, {"Authorization": f"Bearer {self._key}"} if self._key else {}, self._timeout)
 
-        headers = {"Authorization": f"Bearer {self._key}"} if self._key else {}
-        limits = httpx.Limits(max_connections=self._concurrency, max_keepalive_connections=self._concurrency)
-        running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
 
-        async def connected() -> T:
-            running.append((asyncio.get_running_loop(), asyncio.current_task()))
-            async with httpx.AsyncClient(headers=headers, timeout=self._timeout, limits=limits) as http:
-                return await work(http)
+def _wait_for(threads: Sequence[threading.Thread], stop: threading.Event, watch: Callable[[], None]) -> None:
+    """Wait until threads end, or for `GRACE` after they were asked to stop; call `watch` every second until then."""
+    asked = math.inf
+    for thread in threads:
+        while thread.is_alive() and time.monotonic() - asked < GRACE:
+            thread.join(timeout=1.0)
+            if stop.is_set():
+                asked = min(asked, time.monotonic())
+            elif thread.is_alive():
+                watch()
 
-        with ThreadPoolExecutor(1, thread_name_prefix="endpoint") as pool:
-            future = pool.submit(asyncio.run, connected())
-            try:
-                while True:
-                    try:
-                        return future.result(timeout=1.0)
-                    except TimeoutError:
-                        if future.done():
-                            raise
-                        if watch:
-                            watch()
-            except BaseException:
-                for loop, task in running:
-                    if task is not None and not future.done():
-                        loop.call_soon_threadsafe(task.cancel)
-                raise
+
+def _close(connections: list[Connection]) -> None:
+    while connections:
+        connections.pop().close()
 
 
 class _TryAgainError(Exception):

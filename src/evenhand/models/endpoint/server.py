@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evenhand.errors import EvenhandError, UsageError, few
@@ -24,6 +24,7 @@ LLAMA_COMPLETION, LLAMA_TOKENIZE, LLAMA_PROPERTIES = "!/completion", "!/tokenize
 PROMPTS = ("The nurse said that", "Complete the list: red, green,")  # of the probes; what follows does not matter
 SAME_END = ("My favourite colour is blue", "He opened the door and was blue")  # the last word is likelier in the first
 FORCED = 1e4  # a bias that makes a token certain
+HALF = "\ufffd"  # stands for a part of a character
 AGREE = 1e-3  # natural log; rounding of one model in two batches is below 1e-4
 
 
@@ -37,6 +38,8 @@ class Server:
         top: how many of the likeliest first tokens a chat answer comes with; 0 for none.
         completion: whether it continues texts.
         echo: whether it returns the log-probabilities of a prompt.
+        separator: the text of the token from which the first token of a text is predicted, where the server puts none
+            before a text and echoes the prompt; empty elsewhere.
         forced: whether the log-probability of any next token can be had by forcing it (llama.cpp).
         context: the most tokens that it reads and writes together; 0 where the server does not say.
         missing: for each capability that it lacks, the reason.
@@ -48,6 +51,7 @@ class Server:
     top: int = 0
     completion: bool = False
     echo: bool = False
+    separator: str = ""
     forced: bool = False
     context: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -64,7 +68,8 @@ class Server:
         """Return plain data for a record."""
         return {
             "model": self.model, "chat": self.chat, "top": self.top, "completion": self.completion,
-            "likelihood": self.likelihood, "context": self.context, "missing": dict(self.missing), **self.about,
+            "likelihood": self.likelihood, "separator": self.separator, "context": self.context,
+            "missing": dict(self.missing), **self.about,
         }  # fmt: skip
 
 
@@ -84,10 +89,12 @@ def inspect_server(client: Client, model: str = "") -> Server:
     missing: dict[str, str] = {}
     top = _try(missing, "chat", lambda: _chat(client, name))
     completion = _try(missing, "generation", lambda: _completion(client, name))
-    echo, forced = False, False
+    echo, forced, separator = False, False, ""
     if completion:
         echo = _try(missing, "likelihood", lambda: _echo(client, name)) or False
-        if not echo:
+        if echo:
+            separator = _try({}, "separator", lambda: _separator(client, name)) or ""
+        else:
             reason = missing.get("likelihood", "")
             forced = _try(missing, "likelihood", lambda: _forced(client)) or False
             missing["likelihood"] = f"{reason}; {missing.get('likelihood', '')}".strip("; ")
@@ -101,7 +108,7 @@ def inspect_server(client: Client, model: str = "") -> Server:
     if top == 0:
         missing["log-probabilities"] = "a chat answer comes without log-probabilities; choices are counted in samples"
     return Server(
-        name, top is not None, top or 0, bool(completion), echo, forced, _context(client, entry), missing,
+        name, top is not None, top or 0, bool(completion), echo, separator, forced, _context(client, entry), missing,
         {key: str(entry[key]) for key in ("owned_by", "created", "root") if key in entry},
     )  # fmt: skip
 
@@ -153,7 +160,10 @@ def completion_text(answer: JSON, base: str) -> str:
 
 
 def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
-    """Return the likeliest first tokens of a chat answer with their log-probabilities; empty if it has none."""
+    """Return the likeliest first tokens of a chat answer with their log-probabilities; empty if it has none.
+
+    Two tokens may have one text: SGLang writes the tokens for "A" and for " A" of Llama 2 alike. Both count.
+    """
     logs = _choice(answer, base).get("logprobs")
     content = logs.get("content") if isinstance(logs, Mapping) else None
     if not isinstance(content, list) or not content or not isinstance(content[0], Mapping):
@@ -161,7 +171,7 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
     entries = content[0].get("top_logprobs")
     if not isinstance(entries, list):
         return []
-    found = {}
+    found: dict[tuple[str, float], None] = {}  # an entry that is repeated counts once
     for entry in entries:
         if (
             not isinstance(entry, Mapping)
@@ -169,21 +179,25 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
             or not _is_log(entry.get("logprob"))
         ):
             raise malformed(base, "readable log-probabilities")
-        found[entry["token"]] = float(entry["logprob"])
-    return list(found.items())
+        found[entry["token"], float(entry["logprob"])] = None
+    return list(found)
 
 
 @dataclass(frozen=True)
 class EchoedToken:
-    """A token of a prompt: where it begins in the prompt, its text, and its log-probability (None for the first)."""
+    """A token of a prompt: the characters that it covers, its text, and its log-probability (None for the first)."""
 
     start: int
+    stop: int
     text: str
     log_probability: float | None
 
 
 def echoed_tokens(answer: JSON, prompt: str, base: str) -> list[EchoedToken]:
     """Return the tokens of a prompt that a server echoed with log-probabilities.
+
+    Servers write each token by itself, so the texts need not spell the prompt exactly. SGLang drops the blank before a
+    word of Llama 2, vLLM adds one before the first word, and a part of a character is empty or U+FFFD.
 
     Raises:
         EndpointError: If the tokens do not spell the prompt, so the numbers belong to something else.
@@ -193,19 +207,88 @@ def echoed_tokens(answer: JSON, prompt: str, base: str) -> list[EchoedToken]:
     values = logs.get("token_logprobs") if isinstance(logs, Mapping) else None
     if not isinstance(texts, list) or not isinstance(values, list) or len(texts) != len(values):
         raise EndpointError(f"{base} does not return log-probabilities of the prompt")
-    tokens, position = [], 0
+    usage = answer.get("usage")
+    size = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    known = size if _is_id(size) and size else len(texts)  # what follows was written by the model
     for text, value in zip(texts, values, strict=True):
         if not isinstance(text, str) or not (value is None or _is_log(value)):
             raise malformed(base, "readable log-probabilities")
-        if position >= len(prompt):
-            break
-        if position == 0 and not prompt.startswith(text):  # the token for the beginning of a text
-            continue
-        tokens.append(EchoedToken(position, text, None if value is None else float(value)))
-        position += len(text)
-    if "".join(token.text for token in tokens)[: len(prompt)] != prompt:
+    pairs = [(text, None if value is None else float(value)) for text, value in zip(texts, values, strict=True)]
+    tokens = _spelled(prompt, pairs[:known], exact=True) or _spelled(prompt, pairs[:known], exact=False)
+    if tokens is None:
         raise EndpointError(f"{base} returns tokens that do not spell the prompt")
     return tokens
+
+
+def _spelled(prompt: str, pairs: list[tuple[str, float | None]], *, exact: bool) -> list[EchoedToken] | None:
+    """Return the tokens of a prompt with their places; None if they do not spell it.
+
+    Args:
+        prompt: the prompt.
+        pairs: text and log-probability of each token.
+        exact: place a whole character behind parts of others where it occurs first. Repeated characters can mislead
+            this; otherwise all tokens from a part on cover the letters up to the next one of ASCII.
+    """
+    speller = _Speller(prompt, exact)
+    for text, log in pairs:
+        if speller.position >= len(prompt) and not speller.open:
+            break
+        if not speller.add(text, log) and speller.tokens:  # before them stand tokens for the beginning of a text
+            break
+    return speller.end()
+
+
+class _Speller:
+    """Finds the tokens of a prompt in it, one after another."""
+
+    def __init__(self, prompt: str, exact: bool) -> None:
+        self.prompt, self.exact, self.position = prompt, exact, 0
+        self.tokens: list[EchoedToken] = []
+        self.open, self.torn = 0, False  # the last tokens, whose end is not known; whether they are torn characters
+
+    def add(self, text: str, log: float | None) -> bool:
+        """Add a token; return whether it stands at this place."""
+        start, torn = None, self.torn
+        for number, whole in enumerate(text.split(HALF)):
+            self.torn |= number > 0
+            if not whole or (self.torn and not self.exact and not any(map(str.isascii, whole))):
+                continue
+            place = self._place(whole)
+            if place is None:
+                self.torn = torn
+                return False
+            self._close(place[0] if place[0] > self.position else place[1])
+            start = place[0] if start is None else start
+            self.position, self.torn = place[1], False
+        self.tokens.append(EchoedToken(self.position if start is None else start, self.position, text, log))
+        self.open += self.torn or not text
+        return True
+
+    def end(self) -> list[EchoedToken] | None:
+        """Return the tokens if they spell the prompt."""
+        if self.open and not any(map(str.isascii, self.prompt[self.position :])):
+            self._close(len(self.prompt))
+            self.position = len(self.prompt)
+        return self.tokens if self.position >= len(self.prompt) else None
+
+    def _place(self, text: str) -> tuple[int, int] | None:
+        """Return where a text stands, blanks before it aside; behind torn characters, at least one further on."""
+        latest = self.position
+        while self.torn and latest < len(self.prompt) and not self.prompt[latest].isascii():
+            latest += 1
+        bare = text.lstrip(" ")
+        for begin in range(self.position + self.torn, latest + 1):
+            blanks = len(self.prompt) - len(self.prompt[begin:].lstrip(" "))
+            if self.prompt.startswith(text, begin):
+                return begin, begin + len(text)
+            if bare and self.prompt.startswith(bare, blanks):
+                return begin, blanks + len(bare)
+        return None
+
+    def _close(self, stop: int) -> None:
+        whole = len(self.tokens) - self.open
+        self.tokens[whole:] = [replace(token, stop=max(stop, token.stop)) for token in self.tokens[whole:]]
+        self.open = 0
 
 
 def forced_body(before: list[int], token: int) -> JSON:
@@ -237,11 +320,20 @@ def forced_log_probability(answer: JSON, token: int, base: str) -> float:
 
 def llama_tokens(client: Client, text: str, *, special: bool) -> list[tuple[int, str]]:
     """Return the tokens of a text with their pieces, by llama.cpp's own tokenizer."""
-    body = {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
-    tokens = client.post(LLAMA_TOKENIZE, body).get("tokens")
+    return tokens_of(client.post(LLAMA_TOKENIZE, tokenize_body(text, special=special)), client.base)
+
+
+def tokenize_body(text: str, *, special: bool) -> JSON:
+    """Return a request to llama.cpp for the tokens of a text."""
+    return {"content": text, "add_special": special, "with_pieces": True, "parse_special": False}
+
+
+def tokens_of(answer: JSON, base: str) -> list[tuple[int, str]]:
+    """Return the tokens that llama.cpp found in a text, with their pieces."""
+    tokens = answer.get("tokens")
     if not isinstance(tokens, list) or not all(isinstance(t, Mapping) and _is_id(t.get("id")) for t in tokens):
-        raise malformed(client.base, "tokens")
-    return [(token["id"], _piece(token.get("piece"), client.base)) for token in tokens]
+        raise malformed(base, "tokens")
+    return [(token["id"], _piece(token.get("piece"), base)) for token in tokens]
 
 
 def llama_beginning(client: Client) -> tuple[int, ...]:
@@ -383,6 +475,21 @@ def _echo(client: Client, model: str) -> bool:
     if last[0] == last[1] or not any(last):
         raise EndpointError(f"{client.base} returns log-probabilities that do not depend on the prompt")
     return True
+
+
+def _separator(client: Client, model: str) -> str:
+    """Return the text of the token that separates texts, if the server reads it as one token and puts none before one.
+
+    A prompt of a server is a text, in which special tokens are written out. `tokenizing.beginning_of` says why.
+    """
+    prompt = SAME_END[0]
+    alone = echoed_tokens(client.post(COMPLETIONS, echo_body(model, prompt)), prompt, client.base)
+    if alone[0].log_probability is not None:
+        return ""
+    behind = client.post(COMPLETIONS, echo_body(model, END_OF_TEXT + prompt))
+    first, *rest = echoed_tokens(behind, END_OF_TEXT + prompt, client.base)
+    same = [token.text for token in rest] == [token.text for token in alone]
+    return END_OF_TEXT if same and first.text == END_OF_TEXT and rest[0].log_probability is not None else ""
 
 
 def echo_body(model: str, prompt: str) -> JSON:

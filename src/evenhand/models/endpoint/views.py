@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -32,10 +32,12 @@ from evenhand.models.endpoint.server import (
     forced_token,
     llama_beginning,
     llama_tokens,
+    tokenize_body,
+    tokens_of,
 )
 from evenhand.models.lm.chat import SAMPLES, Choices, Conversation, from_answers, from_log_probabilities, with_system
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, score_fillers
-from evenhand.models.tokenizing import check_texts
+from evenhand.models.tokenizing import END_OF_TEXT, check_texts
 
 CHARACTERS = 4.0  # of English text in a token
 AROUND_MESSAGE = 5  # tokens that a chat template puts around a message
@@ -174,8 +176,8 @@ class RemoteLikelihood:
     """Log-probabilities of texts from a server: echoed with the prompt, or one forced token at a time.
 
     The tokens are the server's own. The first token of a text has a log-probability where the model reads a token for
-    the beginning of a text before it, or llama.cpp names one that separates texts; elsewhere it is NaN, and left out of
-    the sum.
+    the beginning of a text before it, or where the server knows one that separates texts, from which it is predicted in
+    a request of its own; elsewhere it is NaN, and left out of the sum.
     """
 
     masked = False
@@ -195,7 +197,7 @@ class RemoteLikelihood:
         """Return the tokens of each text; see `TokenLikelihood`."""
         if self.model.server.echo:
             return [_unscored(score) for score in self.token_log_probabilities(texts)]
-        return [self._encode(text)[1] for text in check_texts(texts)]
+        return [score for _, score in self._encode(check_texts(texts))]
 
     def token_log_probabilities(
         self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None = None, *, tokens: int | None = None
@@ -217,23 +219,30 @@ class RemoteLikelihood:
         for text in asked:
             self.model.check_length(text, 1)
         requests = [Request(COMPLETIONS, echo_body(server.model, text)) for text in asked]
+        separator = server.separator
+        behind = [Request(COMPLETIONS, echo_body(server.model, separator + text)) for text in asked if separator]
 
         def read(request: Request, answer: JSON) -> list[EchoedToken]:
-            return echoed_tokens(answer, request.body["prompt"], base)
+            return echoed_tokens(answer, request.body["prompt"].removeprefix(separator), base)
 
-        tokens = dict(zip(asked, self.model.ask(requests, read), strict=True))
-        return [self._from_echo(tokens[text] if text else []) for text in texts]
+        tokens = dict(zip(asked, found := self.model.ask([*requests, *behind], read), strict=False))
+        for text, (first, *_) in zip(asked, found[len(requests) :], strict=bool(separator)):
+            tokens[text] = [replace(tokens[text][0], log_probability=first.log_probability), *tokens[text][1:]]
+        return [self._from_echo(text, tokens[text] if text else []) for text in texts]
 
-    def _from_echo(self, tokens: list[EchoedToken]) -> TokenScores:
+    def _from_echo(self, text: str, tokens: list[EchoedToken]) -> TokenScores:
         ids = [_text_id(token.text) for token in tokens]
         logs = [np.nan if token.log_probability is None else token.log_probability for token in tokens]
-        spans = [_span(token.start, token.text) for token in tokens]
+        spans = [_span(token.start, text[token.start : token.stop]) for token in tokens]
         return _scores(ids, spans, logs)
 
-    def _encode(self, text: str) -> tuple[list[int], TokenScores]:
-        """Return the tokens that stand before a text, and those of the text."""
-        if text not in self._tokens:
-            pieces = llama_tokens(self.model.client, text, special=False) if text else []
+    def _encode(self, texts: Sequence[str]) -> list[tuple[list[int], TokenScores]]:
+        """Return the tokens that stand before each text, and those of the text."""
+        new = list(dict.fromkeys(text for text in texts if text and text not in self._tokens))
+        requests = [Request(LLAMA_TOKENIZE, tokenize_body(text, special=False)) for text in new]
+        client = self.model.client
+        found = client.post_all(requests, model="", read=lambda _, answer: tokens_of(answer, client.base))
+        for text, pieces in zip(["", *new], [[], *found], strict=True):
             self._check_length(len(pieces) + len(self._first), text)
             spans, position = [], 0
             encoded = text.encode()
@@ -245,7 +254,7 @@ class RemoteLikelihood:
                 position += size
             ids = [token for token, _ in pieces]
             self._tokens[text] = (list(self._first), _scores(ids, spans, [np.nan] * len(ids)))
-        return self._tokens[text]
+        return [self._tokens[text] for text in texts]
 
     @cached_property
     def _first(self) -> tuple[int, ...]:
@@ -271,7 +280,7 @@ class RemoteLikelihood:
 
     def _forced(self, texts: Sequence[str], positions: Sequence[Sequence[int]] | None) -> list[TokenScores]:
         base = self.model.client.base
-        encoded = [self._encode(text) for text in texts]
+        encoded = self._encode(texts)
         wanted: list[tuple[int, int]] = []
         requests: list[Request] = []
         for row, (first, score) in enumerate(encoded):
@@ -395,6 +404,9 @@ class RehearsalClient(Client):
         for key, request in zip(keys, requests, strict=True):
             if key in found:
                 continue
+            if request.route == LLAMA_TOKENIZE:  # it is not billed
+                found[key] = read(request, self.post(request.route, request.body))
+                continue
             kept = None if store is None else store.get(key)
             found[key] = read(request, invented(request) if kept is None else kept)
             self.demand.add(Demand(kept=1) if kept is not None else demand_of(request))
@@ -418,7 +430,7 @@ def invented(request: Request) -> JSON:
     if request.route == LLAMA_COMPLETION:
         return {"completion_probabilities": [{"id": forced_token(body), "logprob": -1.0}]}
     if request.route == COMPLETIONS:
-        words = str(body["prompt"]).split(" ")
+        words = str(body["prompt"]).removeprefix(END_OF_TEXT).split(" ")
         tokens = [word if not number else f" {word}" for number, word in enumerate(words)]
         logs = {"tokens": tokens, "token_logprobs": [None, *([-1.0] * (len(tokens) - 1))]}
         return {"choices": [{"text": " a text", "logprobs": logs}]}
