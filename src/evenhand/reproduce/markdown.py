@@ -50,8 +50,13 @@ def source_lines(found: PaperComparison) -> list[str]:
     for series in found.series:
         manifest = series.manifest
         if series.recorded:
-            seeds = manifest.get("seeds") or []
-            about = [f"recorded {str(manifest.get('date') or 'without a date')[:10]}", str(manifest["file"])]
+            date = str(manifest["date"])[:10] + (" (of the commit)" if manifest.get("date_of") == "commit" else "")
+            about = [
+                f"recorded {date}",
+                f"{manifest['file']}",
+                f"evenhand {manifest['evenhand']} on {manifest['device']}",
+            ]
+            seeds = manifest.get("seeds")
             about += [f"seeds {', '.join(map(str, seeds))}"] if isinstance(seeds, list) and seeds else []
             hashes = manifest.get("sha256")
             about += (

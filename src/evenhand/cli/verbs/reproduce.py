@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,6 +76,7 @@ def reproduce(
     if not which:
         _list(wanted, as_json=as_json)
         return
+    _require_used(wanted, {"--model": model, "--vectors": vectors, "--corpus": corpus}, only_recorded=only_recorded)
     inputs = None if only_recorded else _inputs(wanted, model, vectors, corpus, sample, case, seed)
     found = [_beside(item, inputs) for item in wanted]
     if as_json:
@@ -107,6 +108,22 @@ def _wanted(which: Sequence[str], table: str | None) -> list[PaperItem]:
         several = reproductions.items(name) if "/" not in name else {name: reproductions.item(name)}
         found |= several
     return list(found.values())
+
+
+def _require_used(wanted: Sequence[PaperItem], options: Mapping[str, list[str] | None], *, only_recorded: bool) -> None:
+    """Raise if an option is given that none of the tables takes; without a model, no NLI model reads given vectors."""
+    from evenhand.reproduce import COMPUTED
+
+    given = [option for option, value in options.items() if value]
+    if given and only_recorded:
+        raise UsageError(f"--recorded computes nothing, and {given[0]} gives something to compute from")
+    for option in given:
+        alone = option == "--vectors" and not options["--model"]
+        taking = [id for id, (_, *takes) in COMPUTED.items() if option in takes and not (alone and "--model" in takes)]
+        if not any(item.id in taking for item in wanted):
+            named = ", ".join(item.id for item in wanted)
+            near = [id for id in taking if id.partition("/")[0] == wanted[0].paper] or taking
+            raise UsageError(f"{option} has no effect on {named}", hint=f"it is for {', '.join(near)}")
 
 
 def _inputs(
