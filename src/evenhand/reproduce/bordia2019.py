@@ -31,7 +31,7 @@ from evenhand.models.device import device_kind, resolve_device, resolve_precisio
 from evenhand.models.model_files import JSONObject
 from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series, estimates
 from evenhand.reproduce.inputs import PaperInputs
-from evenhand.reproduce.published import PaperItem
+from evenhand.reproduce.published import PaperItem, paper
 
 if TYPE_CHECKING:
     from evenhand.corpus.result import CorpusBias
@@ -49,37 +49,14 @@ DEFINITIONS: Mapping[str, Mapping[str, bool | str]] = {
 }
 PAIRS = {"ptb": "bordia2019-ptb", "wikitext-2": "bordia2019-wt2", "cnn-dailymail": "bordia2019-cnn-dm"}
 
+TRAINING = "training text"
 # Published: lambda (None: the training text), mu, sigma, beta with the fixed window, with infinite context, perplexity.
-_NONE = None
 PUBLISHED: Mapping[str, tuple[tuple[float | None, ...], ...]] = {
-    "ptb": (
-        (_NONE, 0.83, 1.00, _NONE, 3.81, 4.65, _NONE, _NONE),
-        (0.0, 0.74, 0.91, 0.40, 2.23, 2.90, 0.38, 62.56),
-        (0.001, 0.69, 0.88, 0.34, 2.43, 2.98, 0.35, 62.69),
-        (0.01, 0.63, 0.81, 0.31, 2.56, 3.40, 0.36, 62.83),
-        (0.1, 0.64, 0.82, 0.33, 2.30, 3.09, 0.24, 62.48),
-        (0.5, 0.70, 0.91, 0.39, 2.91, 3.76, 0.38, 62.5),
-        (0.8, 0.76, 0.96, 0.45, 3.43, 4.06, 0.26, 63.36),
-        (1.0, 0.84, 0.94, 0.38, 2.42, 3.02, -0.30, 62.63),
-    ),
-    "wikitext-2": (
-        (_NONE, 0.80, 1.00, _NONE, 3.70, 4.60, _NONE, _NONE),
-        (0.0, 0.70, 0.84, 0.29, 3.48, 4.29, 0.15, 67.67),
-        (0.001, 0.69, 0.84, 0.27, 2.32, 3.12, 0.16, 67.84),
-        (0.01, 0.61, 0.79, 0.20, 1.88, 2.69, 0.14, 67.78),
-        (0.1, 0.65, 0.82, 0.24, 2.26, 3.11, 0.06, 67.89),
-        (0.5, 0.70, 0.88, 0.31, 2.25, 3.17, 0.20, 69.07),
-        (0.8, 0.65, 0.84, 0.28, 2.07, 2.98, 0.18, 69.36),
-        (1.0, 0.74, 0.92, 0.27, 2.32, 3.21, -0.08, 69.56),
-    ),
-    "cnn-dailymail": (
-        (_NONE, 0.72, 0.94, _NONE, 0.77, 1.05, _NONE, _NONE),
-        (0.0, 0.51, 0.68, 0.22, 0.43, 0.59, 0.29, 118.01),
-        (0.1, 0.38, 0.52, 0.19, 0.85, 1.38, 0.22, 116.49),
-        (0.5, 0.34, 0.48, 0.14, 0.79, 1.31, 0.20, 116.19),
-        (0.8, 0.40, 0.56, 0.19, 0.96, 1.57, 0.23, 121.00),
-        (1.0, 0.62, 0.83, 0.21, 1.71, 2.65, 0.31, 120.55),
-    ),
+    corpus: tuple(
+        (None if row == TRAINING else float(row), *values)
+        for row, values in (paper("bordia2019").items[f"bordia2019/table-{number}"].rows or {}).items()
+    )
+    for number, corpus in enumerate(PAIRS, start=1)
 }
 TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # number of training tokens, which identifies a corpus of the paper
 NOTES = (
@@ -437,7 +414,6 @@ CORPORA = {"table-1": "ptb", "table-2": "wikitext-2", "table-3": "cnn-dailymail"
 CORPORA |= {"table-6": "wikitext-2", "table-7": "cnn-dailymail", "table-8": "cnn-dailymail"}
 FILES = {"ptb": "ptb.train.txt", "wikitext-2": "train.txt"}
 TEXTS, LENGTH = 2000, 500  # texts that a model writes, and their length, as in the paper
-TRAINING = "training text"
 MARKS = {"μ": "mu", "σ": "sigma", "β": "beta"}
 SUBSET = "cnn-dailymail-1000"
 OTHER_TEXT = "The paper's sample of CNN/Daily Mail is not published: ours is another part, 1,000 articles."
@@ -486,7 +462,7 @@ def word_scores(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:
         texts = [text for address in addresses for text in _texts(address, inputs)[0]]
         found[column] = _scored(texts, name, window=10)
     values = {
-        (word, column): Estimate(scored.scores[word])
+        (word, column): Estimate(scored.scores[word], n=int(column != "training"))
         for word in item.rows or {}
         for column, scored in found.items()
         if word in scored.scores

@@ -22,8 +22,8 @@ PROBES |= {"table-6": RELIGION, "table-8": GENDER}
 AT_TEST = "embedded models, projected at test only"
 NOT_RETRAINED = "The direction is removed when the models are asked. The paper trains its models again."
 TOKEN_VECTORS = (
-    "Give the token vectors of an encoder to compute this table: `evenhand convert elmo:FOLDER tokens.vec`, then "
-    "`evenhand reproduce dev2019/table-12 --vectors tokens.vec`."
+    "To compute this table, give the token vectors of an encoder in a file, or an ELMo model: "
+    "`evenhand reproduce dev2019/table-12 --vectors elmo:FOLDER`."
 )
 HIGHEST: Mapping[LabelName, str] = {
     "entailment": "highest entailment of any pair",
@@ -42,7 +42,7 @@ def neutrality(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     The embedded models have no counterpart that was trained without nationality or religion, so for table 9 they are
     asked over projected vectors.
     """
-    at_test = item.name == "table-9" and not inputs.models
+    at_test = item.name == "table-9" and not inputs.gives(item)
     results = {
         row: inputs.answers(addresses, _probe(item, row), without=_concept(row) if at_test else "")
         for row, addresses in _models(item, inputs).items()
@@ -55,9 +55,9 @@ def neutrality(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     for after, before in item.changes:
         if after in results and before in results:
             values |= _changes(change_row(after, before), results[before], results[after])
-    notes = _notes(inputs, results.values())
+    notes = _notes(item, inputs, results.values())
     return [Series(f"the {AT_TEST}", values, notes=(*notes, NOT_RETRAINED)) if at_test
-            else Series(_name(inputs), values, notes=notes)]  # fmt: skip
+            else Series(_name(item, inputs), values, notes=notes)]  # fmt: skip
 
 
 def examples(item: PaperItem, inputs: PaperInputs) -> list[Series]:
@@ -75,8 +75,8 @@ def examples(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     for answer, row in HIGHEST.items():
         values[row, answer] = Estimate.of(_highest(result, answer) for result in asked.results)
     pair = asked.first.top("entailment", 1)[0]
-    notes = (*_notes(inputs, [asked]), f"The most certain pair here: {pair['premise']} → {pair['hypothesis']}")
-    return [Series(_name(inputs), values, notes=notes)]
+    notes = (*_notes(item, inputs, [asked]), f"The most certain pair here: {pair['premise']} → {pair['hypothesis']}")
+    return [Series(_name(item, inputs), values, notes=notes)]
 
 
 def _highest(result: ProbeResult, answer: LabelName) -> float:
@@ -166,14 +166,16 @@ def _sentences(row: str, probe_name: str) -> tuple[str, str]:
     return pair.premise, pair.hypothesis
 
 
-def _name(inputs: PaperInputs) -> str:
-    return "the given models" if inputs.models else "the embedded models"
+def _name(item: PaperItem, inputs: PaperInputs) -> str:
+    return "the given models" if inputs.gives(item) else "the embedded models"
 
 
-def _notes(inputs: PaperInputs, results: Iterable[SeedsResult]) -> tuple[str, ...]:
+def _notes(item: PaperItem, inputs: PaperInputs, results: Iterable[SeedsResult]) -> tuple[str, ...]:
     asked = [result for result in results if result.first.params["sample"]]
     sampled = (
         f"A sample of {asked[0].first.n_pairs:,} of {asked[0].first.params['all_pairs']:,} pairs." if asked else ""
     )
-    about = "" if inputs.models else "Decomposable attention over GloVe 6B, 100 dimensions: three seeds for each row."
+    about = (
+        "" if inputs.gives(item) else "Decomposable attention over GloVe 6B, 100 dimensions: three seeds for each row."
+    )
     return tuple(text for text in (about, sampled) if text)

@@ -60,6 +60,10 @@ class PaperInputs:
                 found[row or default] = (*found.get(row or default, ()), address)
         return found
 
+    def gives(self, item: PaperItem) -> bool:
+        """Return whether a model of this table is given."""
+        return bool(self.by_row(item, ""))
+
     def open(self, addresses: tuple[str, ...], without: str = "") -> NLIEnsemble:
         """Open NLI models, once; their vectors lose the direction of a concept if one is named."""
         from evenhand.subjects.nli_models import open_models
