@@ -201,7 +201,8 @@ def run_nli(given: Any) -> None:
     print(f"{len(tasks)} tasks after {about['prepared_seconds']} s; MPS {sharing}", flush=True)
     gather = Gathering(given, done, about)
     failed = run_tasks(inputs, tasks, gather, deadline=began + given.seconds)
-    gather.about |= {"seconds": round(time.monotonic() - began, 1), "failed": failed}
+    created = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    gather.about |= {"created": created, "seconds": round(time.monotonic() - began, 1), "failed": failed}
     gather.write()
     for name in given.keep[:1]:
         if (given.work / name).exists():

@@ -372,6 +372,25 @@ def elmo_accuracy(kept: Row, _: str) -> str:
     return table(("removed", "SNLI dev", "published", "SNLI test", "published", "models"), rows())
 
 
+def elmo_accuracy_differences(kept: Row, _: str) -> str:
+    """What each projection does to the accuracy on SNLI, seed by seed, beside the published change."""
+    parts: dict[str, dict[str, dict[int, float]]] = {"SNLI dev": {}, "SNLI test": {}}
+    for member in kept.get("elmo", {}).get("training", {}).get("members", []):
+        parts["SNLI dev"].setdefault(member["trained"], {})[member["seed"]] = member["dev"]
+    for condition in parts["SNLI dev"]:
+        runs = elmo_runs(kept, condition, condition)
+        parts["SNLI test"][condition] = {seed: run["test"]["accuracy"] for seed, run in runs.items()}
+    found, theirs = [], list[float | None]()
+    for condition in [name for name in parts["SNLI dev"] if name != "none"]:
+        known = DEV_ELMO_ACCURACY.get(condition)
+        for place, (part, by_condition) in enumerate(parts.items()):
+            after, before = by_condition[condition], by_condition["none"]
+            changes = [after[seed] - before[seed] for seed in sorted(after.keys() & before.keys())]
+            found.append((f"{condition} − none", part, changes))
+            theirs.append(known[place] - DEV_ELMO_ACCURACY["none"][place] if known else None)
+    return differences(found, theirs)
+
+
 def elmo_directions(kept: Row, _: str) -> str:
     """How much of a list is one direction, and whether what is removed is that one."""
     found = kept.get("elmo", {}).get("directions", {}).get("stability", {})
@@ -479,6 +498,7 @@ TABLES: dict[str, Callable[[Row, str], str]] = {
     "elmo-gaps": elmo_gaps,
     "elmo-groups": elmo_groups,
     "elmo-accuracy": elmo_accuracy,
+    "elmo-accuracy-differences": elmo_accuracy_differences,
     "elmo-directions": elmo_directions,
     "bilm-training": bilm_training,
     "audit": audit_table,
@@ -505,7 +525,7 @@ def skeleton(kept: Row) -> str:
     if "elmo" in kept:
         by_probe = ("elmo", "elmo-groups", "elmo-differences")
         names += [f"{name} {probe}" for probe in DEV_ELMO for name in by_probe]
-        names += ["elmo-gaps", "elmo-accuracy", "elmo-directions"]
+        names += ["elmo-gaps", "elmo-accuracy", "elmo-accuracy-differences", "elmo-directions"]
     names += ["bilm-training"] if "bilm" in kept else []
     names += [f"{name} {model}" for model in kept.get("catalog", {}) for name in ("catalog", "catalog-changes")]
     names += [f"audit {subject}" for subject in dict.fromkeys(row["subject"] for row in kept.get("audits", []))]

@@ -233,6 +233,7 @@ def run(given: Any) -> None:
         commands = _commands(given, records, corpora)
         files = _pack(Path(folder), given.out) if given.finish else []
     about = {
+        "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "commands": commands,
         "side_by_side": min(given.jobs or len(jobs), len(jobs)),
         "mps": sharing,

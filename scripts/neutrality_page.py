@@ -119,11 +119,11 @@ def holm(p_values: list[float]) -> list[float]:
     return adjusted
 
 
-def paired(differences: list[float]) -> tuple[float, float, float, float]:
-    """Return mean, the ends of its 95 % interval and the p-value of a paired t-test."""
+def paired(differences: list[float], claimed: float = 0.0) -> tuple[float, float, float, float]:
+    """Return mean, the ends of its 95 % interval and the p-value of a paired t-test of a claimed mean."""
     mean, error = statistics.fmean(differences), statistics.stdev(differences) / len(differences) ** 0.5
     reach = float(stats.t.ppf(0.975, len(differences) - 1)) * error
-    return mean, mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean) / error, len(differences) - 1))
+    return mean, mean - reach, mean + reach, float(2 * stats.t.sf(abs(mean - claimed) / error, len(differences) - 1))
 
 
 def spread(values: Iterable[float]) -> str:
@@ -132,39 +132,58 @@ def spread(values: Iterable[float]) -> str:
     return f"{statistics.fmean(every):.3f}" + (f" ± {statistics.stdev(every):.3f}" if len(every) > 1 else "")
 
 
+def probability(value: float) -> str:
+    """Return a p-value as text."""
+    return "< .001" if value < 0.001 else f"{value:.3f}"
+
+
 def candidates(kept: dict[str, Any], earlier: list[Run]) -> str:
     """Return net neutral of each setting before and after the projection, with the test of the difference."""
     lines = [
-        "| setting | seeds | NN, original | NN, projected | difference | 95 % interval | p | p, Holm | rises in |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| setting | seeds | NN, original | NN, projected | difference | 95 % interval | p | p, Holm "
+        "| p of +.093, Holm | rises in |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
     every = list(comparisons(kept, earlier))
     tests = [paired(one.differences()) if len(one.seeds) > 1 else None for one in every]
     adjusted = iter(holm([test[-1] for test in tests if test]))
+    of_published = iter(
+        holm([paired(one.differences(), PUBLISHED)[-1] for one, test in zip(every, tests, strict=True) if test])
+    )
     for one, test in zip(every, tests, strict=True):
         cells = [TITLES[one.name], str(len(one.seeds))]
         cells += [spread(neutral(side[seed]) for seed in one.seeds) for side in (one.before, one.after)]
         if test:
             mean, low, high, p = test
-            cells += [f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}", f"{p:.3f}", f"{next(adjusted):.3f}"]
+            cells += [f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]
+            cells += [probability(value) for value in (p, next(adjusted), next(of_published))]
         else:
-            cells += [f"{one.differences()[0]:+.3f}", "", "", ""]
+            cells += [f"{one.differences()[0]:+.3f}", "", "", "", ""]
         cells.append(f"{sum(d > 0 for d in one.differences())} of {len(one.seeds)}")
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def gaps(kept: dict[str, Any], earlier: list[Run]) -> str:
-    """Return the gap of entailment and the accuracy of each setting."""
+    """Return the gap of entailment, the test of its change, and the accuracy of each setting."""
     lines = [
-        "| setting | gap, original | gap, projected | narrower in | SNLI test, original | projected |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| setting | gap, original | gap, projected | change of its size | 95 % interval | p, Holm | narrower in "
+        "| SNLI test, original | projected |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
     ]
-    for one in comparisons(kept, earlier):
-        narrower = sum(abs(gap(one.after[seed])) < abs(gap(one.before[seed])) for seed in one.seeds)
+    every = list(comparisons(kept, earlier))
+    changes = [[abs(gap(one.after[seed])) - abs(gap(one.before[seed])) for seed in one.seeds] for one in every]
+    adjusted = iter(holm([paired(change)[-1] for change in changes if len(change) > 1]))
+    for one, change in zip(every, changes, strict=True):
         cells = [TITLES[one.name]]
         cells += [spread(gap(side[seed]) for seed in one.seeds) for side in (one.before, one.after)]
-        cells.append(f"{narrower} of {len(one.seeds)}")
+        cells.append(f"{statistics.fmean(change):+.3f}")
+        if len(change) > 1:
+            _, low, high, _ = paired(change)
+            cells += [f"{low:+.3f} to {high:+.3f}", probability(next(adjusted))]
+        else:
+            cells += ["", ""]
+        cells.append(f"{sum(value < 0 for value in change)} of {len(one.seeds)}")
         cells += [spread(side[seed]["test"] for seed in one.seeds) for side in (one.before, one.after)]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -189,7 +208,7 @@ def _asked(title: str, base: Comparison, after: dict[int, Run], question: str, o
     first, second = ([neutral(base.before[s], question) for s in seeds], [neutral(after[s], other) for s in seeds])
     mean, low, high, p = paired([b - a for a, b in zip(first, second, strict=True)])
     cells = [title, str(len(seeds)), spread(first), spread(second), f"{mean:+.3f}", f"{low:+.3f} to {high:+.3f}"]
-    return f"| {' | '.join([*cells, f'{p:.3f}'])} |"
+    return f"| {' | '.join([*cells, probability(p)])} |"
 
 
 def single_runs(kept: dict[str, Any], earlier: list[Run]) -> str:

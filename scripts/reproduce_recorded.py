@@ -1,25 +1,34 @@
 """Write the recorded results that `evenhand reproduce` shows, from those in reproductions/.
 
-    python scripts/reproduce_recorded.py
+    python scripts/reproduce_recorded.py [--compute]
 
 Reads reproductions/*.json and writes src/evenhand/reproduce/data/recorded.json: for every table of the papers that
 needs training or a fetched text, our numbers by row and column (mean, standard deviation and number of models, or value
 and interval), where they come from, and the command that makes them again. Also fills the list of all tables in
 reproductions/README.md and table 17 in dev2019.md. tests/docs/test_recorded.py
-fails if the two do not agree.
+fails if the two do not agree. With --compute, the tables that need no training are computed first, into
+reproductions/computed.json (some minutes; those of Bordia & Bowman need WikiText-2 and CNN/Daily Mail on this disk).
 """
 
+import hashlib
 import json
 import re
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+import evenhand
+from evenhand.data import locate
+from evenhand.errors import counted
 from evenhand.measures.inference.scores import error, gender_gap
 from evenhand.reproduce import beside, published
+from evenhand.reproduce.bordia2019 import CORPORA, FILES, SUBSET
 from evenhand.reproduce.comparison import Estimate, Key, estimates
+from evenhand.reproduce.inputs import PaperInputs
 from evenhand.reproduce.markdown import counts
 
 ROOT = Path(__file__).parents[1]
@@ -55,6 +64,14 @@ DAWKINS = {
     "inlp": "GloVe.INLP",
 }
 LABELS = ("neutral", "entailment", "contradiction")
+# Tables that the command computes from what comes with the package or can be fetched, and that no training changes.
+COMPUTED = (
+    *(f"dev2019/table-{number}" for number in (2, 4, 6, 7)),
+    *(f"bordia2019/table-{number}" for number in (5, 6, 7, 8)),
+    "dawkins2021/table-5",
+    "ethayarajh2019/table-1",
+    "ethayarajh2019/figure-1",
+)
 SIMILARITY = {
     "Google": "analogy:google-analogies",
     "MSR": "analogy:msr-analogies",
@@ -88,6 +105,12 @@ def given(id: str, name: str, values: dict[Key, Estimate], manifest: Row, notes:
     return {"name": name, "values": rows, "manifest": manifest, "notes": list(notes)}
 
 
+def made(about: Row) -> Row:
+    """When and with which version: the date of the run, or that of the commit of its results where a run kept none."""
+    date = {"date": about["created"]} if "created" in about else {"date": about["committed"], "date_of": "commit"}
+    return {**date, "evenhand": about["evenhand"]}
+
+
 def rounded(value: float | None) -> float | None:
     """Six significant digits: more than any paper prints."""
     return None if value is None else float(f"{value:.6g}")
@@ -101,9 +124,8 @@ def nli(results: dict[str, list[Row]]) -> None:
         about = content["manifests"][architecture]
         manifest = {
             "file": "reproductions/nli.json",
-            "date": about["created"],
+            **made(about),
             "seeds": sorted({run["seed"] for run in runs}),
-            "evenhand": about["evenhand"],
             "device": about["gpu"],
             "sha256": {
                 "vectors": about["input"]["vectors"]["sha256"],
@@ -203,9 +225,8 @@ def elmo(results: dict[str, list[Row]]) -> None:
     name = f"ELMo: a biLM of {content['bilm']['weights'] / 1e6:.1f} million weights"
     manifest = {
         "file": "reproductions/elmo.json",
-        "date": about["created"],
+        **made(about),
         "seeds": about["seeds"],
-        "evenhand": about["evenhand"],
         "device": about["gpu"],
         "sha256": {part: about["input"]["sha256"][part] for part in ("snli.jsonl.gz", "dev.jsonl", "test.jsonl")},
         "command": "python scripts/elmo_texts.py, then elmo_bilm.py, elmo_experiment.py and encoders_page.py --elmo",
@@ -280,7 +301,8 @@ def elmo(results: dict[str, list[Row]]) -> None:
         ]
     )
     notes = [f"he-she in the layers above the token vectors: {layers}."]
-    results["dev2019/table-12"] = [given("dev2019/table-12", name, values, manifest, notes)]
+    of_bilm = {**manifest, "seeds": [0], "sha256": {"biLM": kept("bilm.json")["weights_sha256"]["weights.json"]}}
+    results["dev2019/table-12"] = [given("dev2019/table-12", name, values, of_bilm, notes)]
 
 
 def bert(results: dict[str, list[Row]]) -> None:
@@ -291,14 +313,15 @@ def bert(results: dict[str, list[Row]]) -> None:
         name = f"{about['body']['name']}, {pairs['pairs']:,} pairs"
         manifest = {
             "file": "reproductions/encoders.json",
-            "date": about.get("created"),
+            **made(about),
             "seeds": sorted({run["seed"] for run in runs}),
-            "evenhand": about["evenhand"],
             "device": about["device"],
             "sha256": {"train": pairs["sha256"], "body": about["body"]["sha256_of_original"]},
             "command": "python scripts/bert_carry.py, then bert_experiment.py and encoders_page.py --bert",
         }
-        notes = [f"{about['settings']['epochs']} epochs; the paper: bert-base-uncased, 549,367 pairs, 3 epochs."]
+        notes = [
+            f"{counted(about['settings']['epochs'], 'epoch')}; the paper: bert-base-uncased, 549,367 pairs, 3 epochs."
+        ]
 
         def neutrality(conditions: dict[str, str], runs: list[Row] = runs) -> Runs:
             return {
@@ -353,9 +376,8 @@ def bordia(results: dict[str, list[Row]]) -> None:
             source = about["corpora"][corpus]
             manifest = {
                 "file": "reproductions/bordia2019.json",
-                "date": about.get("created"),
+                **made(about),
                 "seeds": sorted({run["seed"] for run in runs}),
-                "evenhand": about["evenhand"],
                 "device": about["device"],
                 "sha256": {source["name"]: source["sha256"]},
                 "command": "python scripts/lm_experiment.py, then lm_pages.py; or `evenhand lm train --sweep-lambda`",
@@ -409,9 +431,8 @@ def vector_manifest(about: Row, file: str, command: str) -> Row:
     subject = about["subjects"][0]
     return {
         "file": f"reproductions/{file}",
-        "date": about["created"],
+        **made(about),
         "seeds": [about["arguments"]["effective"].get("seed", 0)],
-        "evenhand": about["evenhand"],
         "device": "cpu",
         "sha256": {"vectors": subject["sha256"]},
         "command": command,
@@ -433,11 +454,10 @@ def genderedness(results: dict[str, list[Row]]) -> None:
         about = content["manifest"]
         manifest = {
             "file": "reproductions/ethayarajh2019.json",
-            "date": about["created"],
+            **made(about),
             "seeds": [0],
-            "evenhand": about["evenhand"],
             "device": "cpu",
-            "sha256": {},
+            "sha256": {"vectors": about["vectors"]["sha256"]},
             "command": f"evenhand reproduce ethayarajh2019/table-2 --corpus {corpus}",
         }
         notes = ["SGNS vectors of this text; the paper: all of Wikipedia. Word lists stand in for unreleased ones."]
@@ -445,10 +465,51 @@ def genderedness(results: dict[str, list[Row]]) -> None:
         results.setdefault("ethayarajh2019/table-2", []).append(entry)
 
 
+def compute() -> None:
+    """Write the tables that need no training to reproductions/computed.json."""
+    inputs, items = PaperInputs(), {}
+    for id in COMPUTED:
+        found = beside(id, inputs)
+        if found.missing:
+            raise SystemExit(f"{id}: {found.missing[0]}")
+        (one,) = (one for one in found.series if not one.recorded)
+        manifest = {
+            "file": "reproductions/computed.json",
+            "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "evenhand": evenhand.__version__,
+            "seeds": [0, 1, 2] if one.name == "the embedded models" else [0],
+            "device": "cpu",
+            "sha256": computed_from(id),
+            "command": f"evenhand reproduce {id}",
+        }
+        items[id] = given(id, one.name, dict(one.values), manifest, one.notes)
+    text = json.dumps(items, ensure_ascii=False, separators=(",", ":"))
+    (PAGES / "computed.json").write_text(text.replace('{"name"', '\n{"name"') + "\n", encoding="utf-8")
+
+
+def computed_from(id: str) -> dict[str, str]:
+    """Hashes of the text, the printed table or the embedded vectors that a table is computed from."""
+    paper, _, name = id.partition("/")
+    if paper == "bordia2019":
+        corpus = CORPORA[name]
+        path = locate(SUBSET if corpus == "cnn-dailymail" else corpus)
+        path = path / FILES.get(corpus, "cnn_dailymail_validation_subset.csv") if path.is_dir() else path
+        return {path.name: hashlib.sha256(path.read_bytes()).hexdigest()}
+    if id == "dawkins2021/table-5":
+        return {f"{paper}.toml": hashlib.sha256((TARGET.parent / f"{paper}.toml").read_bytes()).hexdigest()}
+    card = ROOT / "src" / "evenhand" / "data" / "embedded" / "glove.json"
+    return {"embedded vectors": json.loads(card.read_text(encoding="utf-8"))["sha256"]}
+
+
+def computed(results: dict[str, list[Row]]) -> None:
+    """What `compute` wrote."""
+    results |= {id: [one] for id, one in kept("computed.json").items()}
+
+
 def recorded() -> dict[str, Any]:
     """Everything that is recorded, by table."""
     results: dict[str, list[Row]] = {}
-    for part in (nli, elmo, bert, bordia, dawkins_vectors, genderedness):
+    for part in (nli, elmo, bert, bordia, dawkins_vectors, genderedness, computed):
         part(results)
     return {"schema": 1, "items": {id: results[id] for id in published.items() if id in results}}
 
@@ -502,6 +563,8 @@ def written(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--compute"]:
+        compute()
     TARGET.write_text(written(recorded()), encoding="utf-8")
     for (file, name), make in PAGE_TABLES.items():
         page = PAGES / file

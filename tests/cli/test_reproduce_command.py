@@ -96,6 +96,20 @@ def test_models_answer_the_tables_about_inference() -> None:
     assert given["projected - original"]["value"] == pytest.approx(change)
 
 
+def test_a_model_of_one_table_leaves_the_others_as_they_are() -> None:
+    found = ok("dev2019/table-3", "dev2019/table-8", "--model", "projected=embedded:projected", "--sample", "300")
+    first = [{number["series"] for number in table["numbers"] if number["models"] == 3} for table in found]
+    assert "the embedded models" in first[0]
+    assert "the given models" in first[1]
+
+
+def test_a_record_without_a_date_of_its_run_has_that_of_its_commit() -> None:
+    shown = run("dev2019/table-15", "--format", "markdown").stdout
+    assert "recorded 2026-11-16 (of the commit); reproductions/encoders.json; evenhand 0.1.0 on NVIDIA H200" in shown
+    shown = run("dev2019/table-13", "--format", "markdown").stdout
+    assert "recorded 2026-11-17; reproductions/elmo.json; evenhand 0.2.1 on NVIDIA H200; seeds 0, 1, 2, 3, 4" in shown
+
+
 def test_examples_are_asked_of_the_embedded_models() -> None:
     (table,) = ok("dev2019/table-4", "--sample", "500")
     values = {(n["row"], n["column"]): n["value"] for n in table["numbers"]}
@@ -135,6 +149,14 @@ def test_what_has_no_numbers_says_why() -> None:
         (("dev2019/table-1", "--model", "no-such.safetensors"), 4, "no-such.safetensors"),
         (("dev2019/table-8", "--model", "projcted=embedded"), 2, "did you mean: projected"),
         (("dev2019/table-7", "--vectors", "no-such.vec"), 4, "no-such.vec"),
+        (("dev2019/table-12", "--vectors", "no-such.vec"), 4, "no-such.vec"),
+        (("dev2019/table-1", "--model", "NN=embedded"), 2, "there is no row 'NN'"),
+        (("dev2019/table-2", "--model", "GloVe=embedded"), 2, "one model is asked for all rows"),
+        (("bordia2019/table-5", "--model", "Boston=texts.txt"), 2, "there is no row 'Boston'"),
+        (("dev2019/table-7", "--model", "embedded"), 2, "--model has no effect on dev2019/table-7"),
+        (("dev2019/table-1", "--vectors", "some.vec"), 2, "--vectors has no effect on dev2019/table-1"),
+        (("dawkins2021/table-5", "--corpus", "wikitext-2"), 2, "--corpus has no effect on dawkins2021/table-5"),
+        (("dev2019/table-1", "--recorded", "--model", "embedded"), 2, "--recorded computes nothing"),
         (("dev2019/table-1", "--format", "pdf"), 2, "pdf"),
     ],
 )
@@ -165,5 +187,5 @@ def test_a_text_of_ones_own_is_scored(tmp_path: Path) -> None:
 def test_a_text_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evenhand.reproduce.bordia2019.locate", lambda name: None)
     (table,) = ok("bordia2019/table-5")
-    assert table["numbers"] == []
+    assert all(series["recorded"] for series in table["series"])
     assert "evenhand fetch wikitext-2" in table["missing"][0]

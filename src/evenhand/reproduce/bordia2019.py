@@ -25,13 +25,13 @@ from evenhand.corpus.comparison import against_training, read_samples
 from evenhand.corpus.counting.tokens import ENGLISH, SPECIAL_TOKENS
 from evenhand.data import catalog, locate
 from evenhand.errors import EvenhandError, EvenhandWarning, UsageError, unknown_name
-from evenhand.files import open_bytes, write_text
+from evenhand.files import existing, open_bytes, write_text
 from evenhand.models import lm
 from evenhand.models.device import device_kind, resolve_device, resolve_precision
 from evenhand.models.model_files import JSONObject
-from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series
-from evenhand.reproduce.inputs import PaperInputs, split_row
-from evenhand.reproduce.published import PaperItem, change_row
+from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series, estimates
+from evenhand.reproduce.inputs import PaperInputs
+from evenhand.reproduce.published import PaperItem, paper
 
 if TYPE_CHECKING:
     from evenhand.corpus.result import CorpusBias
@@ -49,37 +49,14 @@ DEFINITIONS: Mapping[str, Mapping[str, bool | str]] = {
 }
 PAIRS = {"ptb": "bordia2019-ptb", "wikitext-2": "bordia2019-wt2", "cnn-dailymail": "bordia2019-cnn-dm"}
 
+TRAINING = "training text"
 # Published: lambda (None: the training text), mu, sigma, beta with the fixed window, with infinite context, perplexity.
-_NONE = None
 PUBLISHED: Mapping[str, tuple[tuple[float | None, ...], ...]] = {
-    "ptb": (
-        (_NONE, 0.83, 1.00, _NONE, 3.81, 4.65, _NONE, _NONE),
-        (0.0, 0.74, 0.91, 0.40, 2.23, 2.90, 0.38, 62.56),
-        (0.001, 0.69, 0.88, 0.34, 2.43, 2.98, 0.35, 62.69),
-        (0.01, 0.63, 0.81, 0.31, 2.56, 3.40, 0.36, 62.83),
-        (0.1, 0.64, 0.82, 0.33, 2.30, 3.09, 0.24, 62.48),
-        (0.5, 0.70, 0.91, 0.39, 2.91, 3.76, 0.38, 62.5),
-        (0.8, 0.76, 0.96, 0.45, 3.43, 4.06, 0.26, 63.36),
-        (1.0, 0.84, 0.94, 0.38, 2.42, 3.02, -0.30, 62.63),
-    ),
-    "wikitext-2": (
-        (_NONE, 0.80, 1.00, _NONE, 3.70, 4.60, _NONE, _NONE),
-        (0.0, 0.70, 0.84, 0.29, 3.48, 4.29, 0.15, 67.67),
-        (0.001, 0.69, 0.84, 0.27, 2.32, 3.12, 0.16, 67.84),
-        (0.01, 0.61, 0.79, 0.20, 1.88, 2.69, 0.14, 67.78),
-        (0.1, 0.65, 0.82, 0.24, 2.26, 3.11, 0.06, 67.89),
-        (0.5, 0.70, 0.88, 0.31, 2.25, 3.17, 0.20, 69.07),
-        (0.8, 0.65, 0.84, 0.28, 2.07, 2.98, 0.18, 69.36),
-        (1.0, 0.74, 0.92, 0.27, 2.32, 3.21, -0.08, 69.56),
-    ),
-    "cnn-dailymail": (
-        (_NONE, 0.72, 0.94, _NONE, 0.77, 1.05, _NONE, _NONE),
-        (0.0, 0.51, 0.68, 0.22, 0.43, 0.59, 0.29, 118.01),
-        (0.1, 0.38, 0.52, 0.19, 0.85, 1.38, 0.22, 116.49),
-        (0.5, 0.34, 0.48, 0.14, 0.79, 1.31, 0.20, 116.19),
-        (0.8, 0.40, 0.56, 0.19, 0.96, 1.57, 0.23, 121.00),
-        (1.0, 0.62, 0.83, 0.21, 1.71, 2.65, 0.31, 120.55),
-    ),
+    corpus: tuple(
+        (None if row == TRAINING else float(row), *values)
+        for row, values in (paper("bordia2019").items[f"bordia2019/table-{number}"].rows or {}).items()
+    )
+    for number, corpus in enumerate(PAIRS, start=1)
 }
 TOKENS = {929_589: "ptb", 2_088_628: "wikitext-2"}  # number of training tokens, which identifies a corpus of the paper
 NOTES = (
@@ -437,10 +414,13 @@ CORPORA = {"table-1": "ptb", "table-2": "wikitext-2", "table-3": "cnn-dailymail"
 CORPORA |= {"table-6": "wikitext-2", "table-7": "cnn-dailymail", "table-8": "cnn-dailymail"}
 FILES = {"ptb": "ptb.train.txt", "wikitext-2": "train.txt"}
 TEXTS, LENGTH = 2000, 500  # texts that a model writes, and their length, as in the paper
-TRAINING = "training text"
 MARKS = {"μ": "mu", "σ": "sigma", "β": "beta"}
 SUBSET = "cnn-dailymail-1000"
 OTHER_TEXT = "The paper's sample of CNN/Daily Mail is not published: ours is another part, 1,000 articles."
+GENERATED = (
+    "Generated text beside as much training text, with intervals over documents. Perplexity: of word-level models, on "
+    "the test text of the paper's corpus."
+)
 EXACT = (
     "With infinite context the exact weights give larger scores than the published ones, because words far from every "
     "gendered word get tiny weights."
@@ -458,16 +438,16 @@ def text_scores(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:
         whole = _scored(source, name, **reach)
         values[TRAINING, f"{context} μ"] = Estimate(whole.mu)
         values[TRAINING, f"{context} σ"] = Estimate(whole.sigma)
-    written = _written(item, inputs)
-    for row, addresses in written.items():
-        for column, estimates in _generated(source, name, addresses, inputs).items():
-            values[row, column] = estimates
-    for after, before in item.changes:
-        for column in item.columns:
-            if (after, column) in values and (before, column) in values:
-                difference = values[after, column].value - values[before, column].value
-                values[change_row(after, before), column] = Estimate(difference, n=1)
-    notes = (EXACT, *([OTHER_TEXT] if name == "cnn-dailymail" else []))
+    by_run: dict[Key, dict[str, float]] = {}
+    single: dict[Key, Estimate] = {}
+    for row, addresses in inputs.by_row(item, "0.0").items():
+        for run, address in enumerate(addresses):
+            for column, estimate in _generated(source, name, address, inputs).items():
+                by_run.setdefault((row, column), {})[str(run)] = estimate.value
+                single[row, column] = estimate
+    found = estimates(item, by_run)
+    values |= {key: single[key] if one.n == 1 and key in single else one for key, one in found.items()}
+    notes = (EXACT, *([OTHER_TEXT] if name == "cnn-dailymail" else []), *([GENERATED] if by_run else []))
     return [Series(_title(name, inputs), values, notes=notes)]
 
 
@@ -478,11 +458,11 @@ def word_scores(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:
     if source is None:
         return _absent(name)
     found = {"training": _scored(source, name, window=10)}
-    for column, addresses in _written(item, inputs).items():
-        texts = [text for address in addresses for text in _texts(address, inputs)]
+    for column, addresses in inputs.by_row(item, "0.0").items():
+        texts = [text for address in addresses for text in _texts(address, inputs)[0]]
         found[column] = _scored(texts, name, window=10)
     values = {
-        (word, column): Estimate(scored.scores[word])
+        (word, column): Estimate(scored.scores[word], n=int(column != "training"))
         for word in item.rows or {}
         for column, scored in found.items()
         if word in scored.scores
@@ -532,40 +512,34 @@ def _scored(source: Corpus | list[list[str]], name: str, **reach: float | int) -
     )  # fmt: skip
 
 
-def _written(item: PaperItem, inputs: PaperInputs) -> Mapping[str, tuple[str, ...]]:
-    """Return the models by strength: the row in tables 1 to 3, the column in the others; 0.0 without a name."""
-    found: dict[str, tuple[str, ...]] = {}
-    for text in inputs.models:
-        row, address = split_row(text, item)
-        found[row or "0.0"] = (*found.get(row or "0.0", ()), address)
-    return found
-
-
-def _texts(address: str, inputs: PaperInputs) -> list[list[str]]:
+def _texts(address: str, inputs: PaperInputs, test: Path | None = None) -> tuple[list[list[str]], float | None]:
+    """Return texts by a model or from a file, and the perplexity of a word-level model on the test text."""
     from evenhand.subjects.language_models import is_model, open_language_model
 
     if not is_model(address):
-        return read_samples(Path(address))
+        return read_samples(existing(Path(address), what="generated text")), None
     opened = open_language_model(address, device=inputs.device)
     samples, tokens = min(inputs.sample or TEXTS, TEXTS), min(LENGTH, opened.longest)
-    return [text.split() for text in opened.texts(samples, tokens, seed=inputs.seed, progress=inputs.progress)]
+    texts = [text.split() for text in opened.texts(samples, tokens, seed=inputs.seed, progress=inputs.progress)]
+    return texts, float(opened.perplexity(test)["word"]) if test and opened.whitespace else None
 
 
-def _generated(source: Corpus, name: str, addresses: Iterable[str], inputs: PaperInputs) -> dict[str, Estimate]:
-    """Return the scores of generated text beside as much training text, with the interval of a single model."""
-    by_column: dict[str, list[tuple[float, tuple[float, float] | None]]] = {}
-    for address in addresses:
-        tokenizer = "whitespace" if name != "cnn-dailymail" else "words"
-        compared = against_training(
-            source, _texts(address, inputs), lists=PAIRS[name], tokenizer=tokenizer, seed=inputs.seed,
-            progress=inputs.progress,
-        )  # fmt: skip
-        for context, comparison in compared.items():
-            for mark in MARKS:
-                by_column.setdefault(f"{context} {mark}", []).append(
-                    (comparison.value(MARKS[mark]), comparison.interval(MARKS[mark]))
-                )
-    return {
-        column: Estimate(found[0][0], None, 1, found[0][1]) if len(found) == 1 else Estimate.of(v for v, _ in found)
-        for column, found in by_column.items()
+def _generated(source: Corpus, name: str, address: str, inputs: PaperInputs) -> dict[str, Estimate]:
+    """Return the scores of generated text beside as much training text, each with its interval over documents."""
+    texts, perplexity = _texts(address, inputs, _test_text(name, inputs))
+    tokenizer = "whitespace" if name != "cnn-dailymail" else "words"
+    compared = against_training(
+        source, texts, lists=PAIRS[name], tokenizer=tokenizer, seed=inputs.seed, progress=inputs.progress
+    )
+    found = {
+        f"{context} {mark}": Estimate(comparison.value(statistic), None, 1, comparison.interval(statistic))
+        for context, comparison in compared.items()
+        for mark, statistic in MARKS.items()
     }
+    return found if perplexity is None else {**found, "perplexity": Estimate(perplexity, n=1)}
+
+
+def _test_text(name: str, inputs: PaperInputs) -> Path | None:
+    """Return the test text of the paper's corpus; None for other texts and for CNN/Daily Mail, which has no split."""
+    folder = locate(name) if name in FILES and inputs.corpus in (None, name) else None
+    return folder / FILES[name].replace("train", "test") if folder is not None and folder.is_dir() else None

@@ -242,7 +242,8 @@ def agreement(published: float | None, ours: Estimate, item: PaperItem) -> Paper
         return "yes"
     if abs(ours.value - published) <= rounding:
         return "yes"
-    return "unclear" if ours.runs and _inside(published, ours.runs, rounding) else "no"
+    explained = ours.n == 1 or (ours.runs is not None and _inside(published, ours.runs, rounding))
+    return "unclear" if explained else "no"
 
 
 def _inside(value: float, interval: tuple[float, float], rounding: float) -> bool:

@@ -308,8 +308,10 @@ def marked_answers(item: PaperItem, inputs: PaperInputs) -> list[Series]:
         results = inputs.answers(addresses, PROBES[item.name]).results
         cells = [dict(_answer_cells(result, explicit=item.name == "table-1")) for result in results]
         values |= {(row, column): Estimate.of(one[column] for one in cells) for column in cells[0]}
-    name = "the given models" if inputs.models else "the embedded models"
-    notes = () if inputs.models else ("Decomposable attention over GloVe 6B, 100 dimensions: three seeds.", PROJECTED)
+    name = "the given models" if inputs.gives(item) else "the embedded models"
+    notes = (
+        () if inputs.gives(item) else ("Decomposable attention over GloVe 6B, 100 dimensions: three seeds.", PROJECTED)
+    )
     return [Series(name, values, notes=notes)]
 
 

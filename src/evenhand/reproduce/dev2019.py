@@ -1,4 +1,4 @@
-"""Dev et al. 2020 from models and vectors: neutrality (tables 1, 3, 5, 8, 9), examples (2, 4, 6), directions (7)."""
+"""Dev et al. from models and vectors: neutrality (tables 1, 3, 5, 8, 9), examples (2, 4, 6), directions (7, 12)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ SCORES = {"NN": "net_neutral", "FN": "fraction_neutral", "T:0.5": "T:0.5", "T:0.
 GENDER, NATIONALITY, RELIGION = "gender-occupation", "nationality-polarity", "religion-polarity"
 PROBES = {"table-1": GENDER, "table-2": GENDER, "table-3": NATIONALITY, "table-4": NATIONALITY, "table-5": RELIGION}
 PROBES |= {"table-6": RELIGION, "table-8": GENDER}
-EMBEDDED = {"": "embedded"}
+AT_TEST = "embedded models, projected at test only"
+NOT_RETRAINED = "The direction is removed when the models are asked. The paper trains its models again."
+TOKEN_VECTORS = (
+    "To compute this table, give the token vectors of an encoder in a file, or an ELMo model: "
+    "`evenhand reproduce dev2019/table-12 --vectors elmo:FOLDER`."
+)
 HIGHEST: Mapping[LabelName, str] = {
     "entailment": "highest entailment of any pair",
     "contradiction": "highest contradiction of any pair",
@@ -32,9 +37,16 @@ LISTS = {
 
 
 def neutrality(item: PaperItem, inputs: PaperInputs) -> list[Series]:
-    """Return tables 1, 3, 5, 8 and 9: neutrality by row, and the paired differences of rows."""
-    given = _models(item, inputs)
-    results = {row: inputs.answers(addresses, _probe(item, row)) for row, addresses in given.items()}
+    """Return tables 1, 3, 5, 8 and 9: neutrality by row, and the paired differences of rows.
+
+    The embedded models have no counterpart that was trained without nationality or religion, so for table 9 they are
+    asked over projected vectors.
+    """
+    at_test = item.name == "table-9" and not inputs.gives(item)
+    results = {
+        row: inputs.answers(addresses, _probe(item, row), without=_concept(row) if at_test else "")
+        for row, addresses in _models(item, inputs).items()
+    }
     values: dict[Key, Estimate] = {
         (row, column): _estimate(result.scores[name])
         for row, result in results.items()
@@ -43,7 +55,9 @@ def neutrality(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     for after, before in item.changes:
         if after in results and before in results:
             values |= _changes(change_row(after, before), results[before], results[after])
-    return [Series(_name(inputs), values, notes=_notes(inputs, results.values()))]
+    notes = _notes(item, inputs, results.values())
+    return [Series(f"the {AT_TEST}", values, notes=(*notes, NOT_RETRAINED)) if at_test
+            else Series(_name(item, inputs), values, notes=notes)]  # fmt: skip
 
 
 def examples(item: PaperItem, inputs: PaperInputs) -> list[Series]:
@@ -61,8 +75,8 @@ def examples(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     for answer, row in HIGHEST.items():
         values[row, answer] = Estimate.of(_highest(result, answer) for result in asked.results)
     pair = asked.first.top("entailment", 1)[0]
-    notes = (*_notes(inputs, [asked]), f"The most certain pair here: {pair['premise']} → {pair['hypothesis']}")
-    return [Series(_name(inputs), values, notes=notes)]
+    notes = (*_notes(item, inputs, [asked]), f"The most certain pair here: {pair['premise']} → {pair['hypothesis']}")
+    return [Series(_name(item, inputs), values, notes=notes)]
 
 
 def _highest(result: ProbeResult, answer: LabelName) -> float:
@@ -70,10 +84,15 @@ def _highest(result: ProbeResult, answer: LabelName) -> float:
     return result.extremes[answer][0][1]
 
 
-def directions(item: PaperItem, inputs: PaperInputs) -> list[Series]:
-    """Return table 7: singular values of the full lists relative to the first, and the cosine with what is removed."""
+def directions(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:
+    """Return table 7 or 12: singular values of full lists relative to the first, and the cosine with what is removed.
+
+    Table 12 is about ELMo, so the embedded vectors do not stand in for given ones.
+    """
     from evenhand.errors import EvenhandError
 
+    if item.name == "table-12" and not inputs.vectors:
+        return TOKEN_VECTORS
     vectors = inputs.only_vectors(item)
     values: dict[Key, Estimate] = {}
     notes = [
@@ -102,7 +121,7 @@ def _models(item: PaperItem, inputs: PaperInputs) -> dict[str, tuple[str, ...]]:
     """Return the models by row; the embedded ones come with and without the projection of he-she."""
     first = next(iter(item.rows or {}))
     if item.name == "table-9":
-        embedded = {"nationality original": "embedded", "religion original": "embedded"}
+        embedded = dict.fromkeys(item.rows or {}, "embedded")
     elif item.name == "table-8":
         embedded = {"original": "embedded", "projected": "embedded:projected"}
     else:
@@ -115,6 +134,11 @@ def _probe(item: PaperItem, row: str) -> str:
     if item.name == "table-9":
         return NATIONALITY if row.startswith("nationality") else RELIGION
     return PROBES[item.name]
+
+
+def _concept(row: str) -> str:
+    """Return what is removed in a row of table 9."""
+    return row.partition(" ")[0] if row.endswith(" projected") else ""
 
 
 def _estimate(spread: Spread) -> Estimate:
@@ -142,14 +166,16 @@ def _sentences(row: str, probe_name: str) -> tuple[str, str]:
     return pair.premise, pair.hypothesis
 
 
-def _name(inputs: PaperInputs) -> str:
-    return "the given models" if inputs.models else "the embedded models"
+def _name(item: PaperItem, inputs: PaperInputs) -> str:
+    return "the given models" if inputs.gives(item) else "the embedded models"
 
 
-def _notes(inputs: PaperInputs, results: Iterable[SeedsResult]) -> tuple[str, ...]:
+def _notes(item: PaperItem, inputs: PaperInputs, results: Iterable[SeedsResult]) -> tuple[str, ...]:
     asked = [result for result in results if result.first.params["sample"]]
     sampled = (
         f"A sample of {asked[0].first.n_pairs:,} of {asked[0].first.params['all_pairs']:,} pairs." if asked else ""
     )
-    about = "" if inputs.models else "Decomposable attention over GloVe 6B, 100 dimensions: three seeds for each row."
+    about = (
+        "" if inputs.gives(item) else "Decomposable attention over GloVe 6B, 100 dimensions: three seeds for each row."
+    )
     return tuple(text for text in (about, sampled) if text)

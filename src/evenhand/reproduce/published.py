@@ -44,6 +44,8 @@ class PaperItem:
     note: str = ""
     reason: str = ""
     """Why there is nothing to compute, for a drawing or a piece of text."""
+    model_is: Literal["row", "column", "all"] = "row"
+    """What one model stands for: a row, a column, or the whole table."""
     extra: bool = False
     """Part of the paper that is neither a table nor a figure."""
 

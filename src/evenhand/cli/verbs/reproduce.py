@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +13,8 @@ from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show,
 from evenhand.errors import UsageError
 
 if TYPE_CHECKING:
-    from evenhand.reproduce import PaperComparison, PaperItem, PaperTable
+    from evenhand.models.vectors import Vectors
+    from evenhand.reproduce import PaperComparison, PaperItem
     from evenhand.reproduce.inputs import PaperInputs
 
 
@@ -49,7 +50,7 @@ def reproduce(
     ] = None,
     vectors: Annotated[
         list[str] | None,
-        typer.Option("--vectors", "-v", help="Vector files; may be repeated.", show_default="embedded"),
+        typer.Option("--vectors", "-v", help="Vector files, or elmo:FOLDER; may be repeated.", show_default="embedded"),
     ] = None,
     corpus: Annotated[
         list[str] | None,
@@ -76,6 +77,7 @@ def reproduce(
     if not which:
         _list(wanted, as_json=as_json)
         return
+    _require_used(wanted, {"--model": model, "--vectors": vectors, "--corpus": corpus}, only_recorded=only_recorded)
     inputs = None if only_recorded else _inputs(wanted, model, vectors, corpus, sample, case, seed)
     found = [_beside(item, inputs) for item in wanted]
     if as_json:
@@ -109,6 +111,22 @@ def _wanted(which: Sequence[str], table: str | None) -> list[PaperItem]:
     return list(found.values())
 
 
+def _require_used(wanted: Sequence[PaperItem], options: Mapping[str, list[str] | None], *, only_recorded: bool) -> None:
+    """Raise if an option is given that none of the tables takes; without a model, no NLI model reads given vectors."""
+    from evenhand.reproduce import COMPUTED
+
+    given = [option for option, value in options.items() if value]
+    if given and only_recorded:
+        raise UsageError(f"--recorded computes nothing, and {given[0]} gives something to compute from")
+    for option in given:
+        alone = option == "--vectors" and not options["--model"]
+        taking = [id for id, (_, *takes) in COMPUTED.items() if option in takes and not (alone and "--model" in takes)]
+        if not any(item.id in taking for item in wanted):
+            named = ", ".join(item.id for item in wanted)
+            near = [id for id in taking if id.partition("/")[0] == wanted[0].paper] or taking
+            raise UsageError(f"{option} has no effect on {named}", hint=f"it is for {', '.join(near)}")
+
+
 def _inputs(
     wanted: Sequence[PaperItem], models: list[str] | None, vectors: list[str] | None, corpus: list[str] | None,
     sample: int, case: str | None, seed: int,
@@ -116,11 +134,21 @@ def _inputs(
     from evenhand.reproduce.inputs import PaperInputs, check_rows
 
     check_rows(models or (), wanted)
-    loaded = tuple(load(source, case=case) for source in vectors or ())
+    loaded = tuple(_load(source, case) for source in vectors or ())
     return PaperInputs(
         models=tuple(models or ()), vectors=loaded, sources=tuple(vectors or ()), sample=sample or None, seed=seed,
         corpus=corpus[0] if corpus and len(corpus) == 1 else corpus,
     )  # fmt: skip
+
+
+def _load(source: str, case: str | None) -> Vectors:
+    """Load a file, or the token vectors of an ELMo model."""
+    from evenhand.subjects.opening import open_subject
+
+    if not source.startswith("elmo:"):
+        return load(source, case=case)
+    found: Vectors = open_subject(source).view("vectors")
+    return found
 
 
 def _beside(item: PaperItem, inputs: PaperInputs | None) -> PaperComparison:
@@ -139,12 +167,11 @@ def _list(wanted: Sequence[PaperItem], *, as_json: bool) -> None:
 
     found = [reproductions.beside(item.id) for item in wanted]
     if as_json:
-        rows = [(one.item.id, one.item.shows, one.item.how, one.item.claim, one.verdict or None) for one in found]
-        show_json([dict(zip(("id", "shows", "how", "claim", "holds"), row, strict=True)) for row in rows])
+        data = [(one.item.id, one.item.shows, one.item.how, one.item.claim, one.verdict or None) for one in found]
+        show_json([dict(zip(("id", "shows", "how", "claim", "holds"), row, strict=True)) for row in data])
         return
-    show_table(
-        "", ("id", "shows", "ours", "holds"), [(i.id, i.shows, i.how, one.verdict) for one in found for i in [one.item]]
-    )
+    rows = [(i.id, i.shows, i.how, one.verdict or "not tested") for one in found for i in [one.item]]
+    show_table("", ("id", "shows", "ours", "holds"), rows)
     papers = {item.paper for item in wanted}
     count = len([item for item in wanted if not item.extra])
     note(f"{count} tables and figures of {len(papers)} papers; `evenhand reproduce ID` shows the numbers of one")
@@ -163,37 +190,22 @@ def _show_summary(found: Sequence[PaperComparison]) -> None:
 
 
 def _show(one: PaperComparison) -> None:
-    from evenhand.reproduce.markdown import HEADS, counts, models_text, number_rows, source_lines
+    from evenhand.reproduce import markdown
 
     item = one.item
     show(f"[bold]{escape(item.id)}[/]  {escape(item.shows)}")
     show(f"{escape(item.claim)} [dim]({escape(item.source)})[/]")
     if one.verdict:
-        by_series = ", ".join(f"{name}: {verdict or 'not tested'}" for name, verdict in one.holds.items())
-        show(f"holds: [bold]{one.verdict}[/] [dim]({escape(by_series)})[/]")
+        show(f"holds: [bold]{one.verdict}[/] [dim]({escape(markdown.verdicts(one))})[/]")
     for series in one.series:
-        kind = "recorded" if series.recorded else "computed now"
-        size = models_text(one, series.name)
-        title = f"{series.name}, {kind}" + (f" ({size})" if size else "")
-        show_table(title, HEADS, number_rows(one, series.name))
-        if series.table:
-            _show_table(series.table)
-    if total := counts(one):
+        show_table(markdown.title(one, series), markdown.HEADS, markdown.number_rows(one, series.name))
+        if (own := markdown.own_table(series)) and series.table:
+            show_table(series.table.title, *own)
+    if total := markdown.counts(one):
         show(f"numbers that agree: {total}")
-    missing = [f"not in ours: {', '.join(one.uncovered)}"] if one.uncovered and one.series else []
-    for line in (*source_lines(one), *one.missing, *missing, item.note, item.reason):
-        if line:
-            show(f"[dim]{escape(line)}[/]")
+    for line in markdown.lines_below(one):
+        show(f"[dim]{escape(line)}[/]")
     show("")
-
-
-def _show_table(found: PaperTable) -> None:
-    from evenhand.measures import numbers
-
-    rows = [[numbers.number(v) if isinstance(v, float) or v is None else str(v) for v in row] for row in found.rows]
-    show_table(found.title, found.columns, rows)
-    for text in found.notes:
-        show(f"[dim]{escape(text)}[/]")
 
 
 def _show_rules() -> None:
