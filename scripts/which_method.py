@@ -3,8 +3,9 @@
     python scripts/which_method.py [VIEW[:CONCEPT]...] [--work FOLDER]
 
 Runs the audits of reproductions/which-method.toml (all, or those that are named) and writes what they found into
-reproductions/which-method.json. Finished cells are kept in the folder, so that an interrupted run goes on. Then it writes the table
-between `<!-- table -->` and `<!-- end -->` and the chart of docs/tutorials/which-method.md from that file alone.
+reproductions/which-method.json. Finished cells are kept in the folder, so that an interrupted run goes on. Then it
+writes the table between `<!-- table -->` and `<!-- end -->` and the chart of docs/tutorials/which-method.md from
+that file alone.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PLAN, KEPT = ROOT / "reproductions/which-method.toml", ROOT / "reproductions/which-method.json"
 PAGE, PICTURE = ROOT / "docs/tutorials/which-method.md", ROOT / "docs/tutorials/which-method.svg"
 REPEATS = 1000
-TOXIC = 0.5
 Row = dict[str, Any]
 
 
@@ -113,25 +113,25 @@ def _manifest(audit: Audit) -> Row:
 
 
 def _toxicity(file: str, audit: Audit, opened: Any, concept: str, seed: int) -> Iterator[Row]:
-    """How well a classifier of toxicity ranks labelled prompts: the cost, which no measure of an audit has for classifiers."""
+    """How far a classifier of toxicity agrees with the ratings of prompts (Spearman): no measure has this cost."""
     from evenhand.audit.runner import apply_chain
     from evenhand.words import concept as find_concept
 
-    texts, toxic = [], []
-    for line in Path(file).read_text(encoding="utf-8").splitlines():
-        entry = json.loads(line)
-        if entry["toxicity"] is not None:
-            texts.append(entry["text"])
-            toxic.append(entry["toxicity"] >= TOXIC)
-    labels = np.array(toxic)
-    draws = np.random.default_rng(seed).integers(0, len(labels), (REPEATS, len(labels)))
+    entries = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
+    rated = [entry for entry in entries if entry["toxicity"] is not None]
+    texts, ratings = [entry["text"] for entry in rated], np.array([entry["toxicity"] for entry in rated])
+    draws = np.random.default_rng(seed).integers(0, len(texts), (REPEATS, len(texts)))
     before: np.ndarray | None = None
     for stage in audit.stage_names:
         changed, _ = apply_chain("" if stage == ORIGINAL else stage, opened, find_concept(concept), seed=seed)
         scores = np.asarray(changed.view("labels").predict(texts))[:, 1]
-        drawn = np.array([_auc(scores[draw], labels[draw]) for draw in draws])
-        row: Row = {"row": "toxic-prompts:auc", "measure": "toxic-prompts", "role": "cost", "stage": stage}
-        row |= {"value": _auc(scores, labels), "interval": list(np.quantile(drawn, (0.025, 0.975))), "n": len(texts)}
+        drawn = np.array([_agreement(scores[draw], ratings[draw]) for draw in draws])
+        row: Row = {"row": "toxic-prompts", "measure": "toxic-prompts", "role": "cost", "stage": stage}
+        row |= {
+            "value": _agreement(scores, ratings),
+            "interval": list(np.quantile(drawn, (0.025, 0.975))),
+            "n": len(texts),
+        }
         if before is None:
             before = drawn
         else:  # paired: the same prompts were drawn
@@ -140,11 +140,10 @@ def _toxicity(file: str, audit: Audit, opened: Any, concept: str, seed: int) -> 
         yield row
 
 
-def _auc(scores: np.ndarray, labels: np.ndarray) -> float:
+def _agreement(scores: np.ndarray, ratings: np.ndarray) -> float:
     from scipy.stats import rankdata
 
-    ranks, ones = rankdata(scores), int(labels.sum())
-    return float((ranks[labels].sum() - ones * (ones + 1) / 2) / (ones * (len(labels) - ones)))
+    return float(np.corrcoef(rankdata(scores), rankdata(ratings))[0, 1])
 
 
 # Showing -------------------------------------------------------------------------------------------------------------
@@ -195,7 +194,7 @@ def counts(audits: Sequence[Row], stage: str, kind: str) -> str:
     return f"{nearer} / {further} / {len(verdicts)}" if verdicts else ""
 
 
-COSTS = {"similarity": "similarity", "toxic-prompts": "AUC", "perplexity": "perplexity"}
+COSTS = {"similarity": "similarity", "toxic-prompts": "toxicity", "perplexity": "perplexity"}
 
 
 def cost_text(audits: Sequence[Row], stage: str) -> str:
@@ -209,6 +208,11 @@ def cost_text(audits: Sequence[Row], stage: str) -> str:
             )
             parts.append(f"{title} {number(value)}" + (f" (worse in {worse})" if worse else ""))
     return "; ".join(parts)
+
+
+def shown(value: float | None) -> str:
+    """A number, or nothing."""
+    return "" if value is None else number(value)
 
 
 def table(audits: Sequence[Row]) -> str:
@@ -275,35 +279,26 @@ def left_points(audits: Sequence[Row]) -> list[Row]:
 
 
 COLOURS = {
-    "better": PALETTE[1],
-    "worse": PALETTE[2],
-    "other sign": PALETTE[3],
-    "unclear": GREY,
+    "better": PALETTE[1], "worse": PALETTE[2], "other sign": PALETTE[3], "unclear": GREY, "same": GREY,
     "not tested": PALETTE[0],
-}
+}  # fmt: skip
 
 
 def picture(audits: Sequence[Row]) -> dict[str, Any]:
-    """The one chart of the page: a line for each method, a panel for each concept, then what is left and what it cost."""
+    """The one chart: a line for each method, a panel for each concept, then what is left and what it cost."""
     values = points(audits) + left_points(audits)
     order = [f"{view}: {stage}" for view, stage in stages(audits) if stage != ORIGINAL]
     panels = [*dict.fromkeys(a["concept"] for a in audits), "left", "quality kept"]
     scale = {"domain": list(COLOURS), "range": list(COLOURS.values())}
     y = {"field": "line", "type": "nominal", "sort": order, "title": None, "axis": {"grid": True}}
-    x = {
-        "field": "low",
-        "type": "quantitative",
-        "title": None,
-        "scale": {"domain": [-2, 3], "clamp": True},
-        "axis": {"values": [-1, 0, 1, 2], "format": "%"},
-    }
-    colour = {"field": "verdict", "type": "nominal", "scale": scale, "title": "distance from no bias"}
+    axis = {"values": [-1, 0, 1, 2], "format": "%"}
+    x = {"type": "quantitative", "title": None, "scale": {"domain": [-2, 3], "clamp": True}, "axis": axis}
+    both = {"y": y, "color": {"field": "verdict", "type": "nominal", "scale": scale, "title": "distance from no bias"}}
+    interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, **both}
+    mark = {"type": "point", "filled": True, "size": 40, "opacity": 1}
     layer = [
-        {"mark": {"type": "rule"}, "encoding": {"x": x, "x2": {"field": "high"}, "y": y, "color": colour}},
-        {
-            "mark": {"type": "point", "filled": True, "size": 40, "opacity": 1},
-            "encoding": {"x": {**x, "field": "share"}, "y": y, "color": colour},
-        },
+        {"mark": {"type": "rule"}, "encoding": interval},
+        {"mark": mark, "encoding": {"x": {**x, "field": "share"}, **both}},
         {"mark": {"type": "rule", "color": RULE, "strokeDash": [3, 3]}, "encoding": {"x": {"datum": 1}}},
         {"mark": {"type": "rule", "color": RULE}, "encoding": {"x": {"datum": 0}}},
     ]
@@ -338,9 +333,8 @@ def main() -> None:
             record = json.loads(KEPT.read_text()) if KEPT.exists() else {"plan": PLAN.name, "audits": []}
             key = [number_of, concept]
             record["audits"] = [a for a in record["audits"] if a["key"] != key] + [{"key": key, **found}]
-            record["audits"].sort(
-                key=lambda a: (a["key"][0], entry["concepts"].index(a["concept"]) if a["key"][0] == number_of else 0)
-            )
+            order = {(n, c): (n, e["concepts"].index(c)) for n, e in enumerate(plan["audit"]) for c in e["concepts"]}
+            record["audits"].sort(key=lambda a: order[tuple(a["key"])])
             write_text(KEPT, compact(record))
             print(entry["view"], concept, len(found["cells"]), "cells", found["failed"], flush=True)
     if PAGE.exists():

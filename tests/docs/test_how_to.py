@@ -12,6 +12,7 @@ import shlex
 import shutil
 import warnings
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -49,7 +50,7 @@ def write_texts(folder: Path, page: str) -> None:
     records = "".join(json.dumps({"body": line}) + "\n" for line in lines).encode()
     (folder / "articles.jsonl.zst").write_bytes(zstandard.compress(records))
     (folder / "shard-0.txt.gz").write_bytes(gzip.compress(plain.encode()))
-    pairs = [{"premise": line, "hypothesis": other} for line, other in zip(lines, lines[1:], strict=False)]
+    pairs = [{"premise": line, "hypothesis": other} for line, other in pairwise(lines)]
     (folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs), encoding="utf-8")
 
 
