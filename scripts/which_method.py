@@ -26,13 +26,14 @@ import vl_convert
 
 import evenhand as eh
 from evenhand.audit import Audit
-from evenhand.audit.plan import Plan
+from evenhand.audit.plan import Plan, check_chain
 from evenhand.audit.record import ORIGINAL, rows
 from evenhand.audit.significance import is_changeable, role, run_change_tests
 from evenhand.data import fetch
 from evenhand.files import write_text
 from evenhand.measures.numbers import number
 from evenhand.report.charts.style import GREY, PALETTE, RULE, chart
+from evenhand.words import concept as find_concept
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAN, KEPT = ROOT / "reproductions/which-method.toml", ROOT / "reproductions/which-method.json"
@@ -63,8 +64,14 @@ def run(entry: Mapping[str, Any], concept: str, seed: int, work: Path) -> Row:
     """Run one audit of the plan and return what the page needs of it."""
     subject = filled(entry["subject"], entry.get("labels", ""), work)
     opened = eh.open(subject)
+    refused = dict(_refused(entry["methods"], concept))
     plan = Plan.default(
-        [opened], methods=entry["methods"], only=entry["measures"], concept=concept, seed=seed, skip_failing=True
+        [opened],
+        methods=[chain for chain in entry["methods"] if chain not in refused],
+        only=entry["measures"],
+        concept=concept,
+        seed=seed,
+        skip_failing=True,
     )
     questions = tuple(
         replace(q, options={**q.options, **entry.get("options", {}).get(q.measure, {})})
@@ -89,12 +96,20 @@ def run(entry: Mapping[str, Any], concept: str, seed: int, work: Path) -> Row:
             cell |= {"verdict": verdict[0], "p": round(verdict[1], 6)}
     if given := entry.get("toxicity"):
         found += _toxicity(filled(given, "", work), audit, opened, concept, seed)
-    reports = {stage.name: stage.report for stage in audit.stages}
-    failed = {name: report["failed"] for name, report in reports.items() if report.get("failed")}
+    failed = refused | dict(audit.manifest.get("skipped") or {})
     return {
         "view": entry["view"], "concept": concept, "shown": entry["shown"][concept], "manifest": _manifest(audit),
-        "failed": failed | dict(audit.manifest.get("failed") or {}), "cells": [_rounded(cell) for cell in found],
+        "failed": failed, "cells": [_rounded(cell) for cell in found],
     }  # fmt: skip
+
+
+def _refused(chains: Sequence[str], concept: str) -> Iterator[tuple[str, str]]:
+    """Methods that cannot work with the concept, and why."""
+    for chain in chains:
+        try:
+            check_chain(chain, find_concept(concept))
+        except eh.EvenhandError as error:
+            yield chain, error.message
 
 
 def _is_tested(row: Any, concept: str) -> bool:
@@ -115,7 +130,6 @@ def _manifest(audit: Audit) -> Row:
 def _toxicity(file: str, audit: Audit, opened: Any, concept: str, seed: int) -> Iterator[Row]:
     """How far a classifier of toxicity agrees with the ratings of prompts (Spearman): no measure has this cost."""
     from evenhand.audit.runner import apply_chain
-    from evenhand.words import concept as find_concept
 
     entries = [json.loads(line) for line in Path(file).read_text(encoding="utf-8").splitlines()]
     rated = [entry for entry in entries if entry["toxicity"] is not None]
