@@ -123,7 +123,7 @@ def _rounded(cell: Row) -> Row:
 
 def _manifest(audit: Audit) -> Row:
     kept = {key: audit.manifest[key] for key in ("evenhand", "created", "packages", "python") if key in audit.manifest}
-    subjects = [{key: s[key] for key in ("name", "digest") if key in s} for s in audit.manifest["subjects"]]
+    subjects = [{key: s[key] for key in ("name", "sha256") if key in s} for s in audit.manifest["subjects"]]
     return kept | {"subjects": subjects, "concept": audit.manifest["concept"]["digest"], "seed": audit.seed}
 
 
