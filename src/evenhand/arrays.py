@@ -64,6 +64,18 @@ def read_only(array: Floats) -> Floats:
 LIBRARIES = ("polars", "pandas")
 
 
+def columns_of(source: object) -> dict[str, list[object]] | None:
+    """Return the columns of a polars or pandas data frame by name; None for other objects.
+
+    >>> import polars as pl
+    >>> columns_of(pl.DataFrame({"text": ["she sings", "he sings"]})), columns_of("my.vec")
+    ({'text': ['she sings', 'he sings']}, None)
+    """
+    if type(source).__module__.partition(".")[0] not in LIBRARIES or not hasattr(source, "columns"):
+        return None
+    return {str(name): source[name].to_list() for name in source.columns}  # type: ignore[index]
+
+
 def frame(rows: Sequence[Mapping[str, Any]], library: str = "") -> Any:
     """Return rows as a polars data frame, or a pandas one where polars is not installed or `library="pandas"`."""
     installed = [name for name in ((library,) if library else LIBRARIES) if find_spec(name)]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,17 +57,19 @@ def commands(code: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def run_page(page: Path) -> None:
-    """Run all blocks of a page in the working directory. Python blocks share their names, as in a notebook."""
+def run_page(page: Path, languages: Collection[str] = ("python", *SHELL)) -> None:
+    """Run the blocks of a page in the working directory. Python blocks share their names, as in a notebook."""
     names: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
         named = NAMED.match(block.code)
         if named:
             Path(named[1]).parent.mkdir(parents=True, exist_ok=True)
             Path(named[1]).write_text(block.code, encoding="utf-8")
-        if block.runs and block.language == "python":
+        if not block.runs or block.language not in languages:
+            continue
+        if block.language == "python":
             run_python(block, page, names)
-        elif block.runs:
+        else:
             for line in commands(block.code):
                 run_command(line, page)
 
@@ -96,6 +99,11 @@ def run_command(line: str, page: Path) -> None:
         exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
         return
     assert arguments[0] == "evenhand", f"{page.name}: {line!r} is no command of evenhand; say why it is not run"
-    result = CliRunner().invoke(app, arguments[1:], env={"COLUMNS": "80", "NO_COLOR": "1"})
+    output = arguments[-1] if arguments[-2:-1] == [">"] else ""
+    result = CliRunner().invoke(
+        app, arguments[1:-2] if output else arguments[1:], env={"COLUMNS": "80", "NO_COLOR": "1"}
+    )
     wanted = int(expected[1]) if expected else 0
     assert result.exit_code == wanted, f"{page.name}: {line}\n{result.output}\n{result.exception!r}"
+    if output:
+        Path(output).write_text(result.stdout, encoding="utf-8")

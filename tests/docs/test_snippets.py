@@ -18,6 +18,7 @@ ALSO = (
     "how-to/own-words.md", "how-to/debias-a-model.md", "how-to/audit-predictions.md", "how-to/logs.md",
     "reference/methods.md", "reference/words.md",
 )  # fmt: skip
+COMMANDS_APART = ("debias-a-model.md",)  # whose shell blocks run in test_how_to, because they take long
 LOGS = {"lm-eval-output": "lm-eval", "bbq.eval": "inspect/bbq.eval"}  # of tests/interop/logs
 PAGES = [path for folder in FOLDERS for path in sorted((DOCS / folder).glob("*.md")) if blocks(path)]
 PAGES += [DOCS / name for name in ALSO]
@@ -74,7 +75,7 @@ def test_the_page_runs_from_top_to_bottom(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*its content differs from the catalog")
         warnings.filterwarnings("ignore", message=".*words are split by the tokenizer")  # it has few words
-        run_page(page)
+        run_page(page, ("python",) if page.name in COMMANDS_APART else ("python", *SHELL))
 
 
 @pytest.mark.parametrize("folder", ["measures", "methods"])

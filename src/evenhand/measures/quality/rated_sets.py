@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand import data
-from evenhand.arrays import Matrix64, Rows, Vector64, unit_rows
+from evenhand.arrays import Matrix64, Rows, Vector64, columns_of, unit_rows
 from evenhand.errors import (
     DegenerateError,
     FormatError,
@@ -54,9 +54,14 @@ class Questions:
 
 
 def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
-    """Load a similarity set by catalog id or from a file with two words and a number a line; a heading is skipped."""
+    """Load a similarity set by catalog id, from a file with two words and a number a line, or from a data frame.
+
+    The heading of a file is skipped. A data frame has two columns of words and then one of numbers.
+    """
     if isinstance(source, RatedPairs):
         return source
+    if (columns := columns_of(source)) is not None:
+        return _pairs_of(list(columns.values()))
     name, path = _resolve(source, kind="similarity")
     pairs, ratings = [], []
     for order, (number, line) in enumerate(_lines(path)):
@@ -73,6 +78,15 @@ def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
     if not pairs:
         raise FormatError(f"{path} has no pairs", hint="write word, word and number on a line, separated by tabs")
     return RatedPairs(name, tuple(pairs), np.array(ratings, dtype=np.float64))
+
+
+def _pairs_of(columns: Sequence[Sequence[object]]) -> RatedPairs:
+    ratings = [_number(str(value)) for value in columns[2]] if len(columns) >= 3 else []
+    if not ratings or any(rating is None for rating in ratings):
+        problem = "the data frame is not word, word, number"
+        raise UsageError(problem, hint="its first three columns must be two words and their rating, without gaps")
+    pairs = tuple((str(one), str(other)) for one, other in zip(columns[0], columns[1], strict=True))
+    return RatedPairs("data frame", pairs, np.array(ratings, dtype=np.float64))
 
 
 def questions(source: Questions | str | os.PathLike[str]) -> Questions:

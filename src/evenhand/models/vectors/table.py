@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, read_only, row_norms
+from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, columns_of, read_only, row_norms
 from evenhand.errors import FormatError, UsageError, VocabularyError
 from evenhand.language import language as rules_of
 from evenhand.models.vectors import lookup
@@ -291,7 +291,18 @@ class Vectors:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str], **options: Unpack[LoadOptions]) -> Vectors:
-        """Load a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.files`."""
+        """Load a vector file in any supported format, or a catalog id; see `evenhand.models.vectors.files`.
+
+        A polars or pandas data frame has the words in its first column, and numbers in all others.
+        """
+        if (columns := columns_of(source)) is not None:
+            words, *numbers = (values[: options.get("limit")] for values in columns.values())
+            try:
+                matrix = np.array(numbers, dtype=np.float32).T
+            except (TypeError, ValueError) as error:
+                problem = f"the data frame has no vectors: {error}"
+                raise FormatError(problem, hint="words in the first column, numbers in all others") from error
+            return cls(map(str, words), matrix, name="data frame", case=options.get("case", "auto"))
         from evenhand.models.vectors.files import load
 
         return load(source, **options)
