@@ -348,7 +348,8 @@ def _named_errors(folder: Path, what: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{first} {' '.join(more)}".strip()[:300] if first.endswith(":") else first[:300]
 
 
 @contextlib.contextmanager
