@@ -190,9 +190,13 @@ def main() -> None:
         opened += answer.text == "opened"
         worst = max(worst, answer, key=lambda each: each.memory)
         if answer.wrong or "-v" in sys.argv:
-            sys.stdout.write(json.dumps({"class": class_name, "field": name, "value": value, **answer._asdict()}) + "\n")
+            sys.stdout.write(
+                json.dumps({"class": class_name, "field": name, "value": value, **answer._asdict()}) + "\n"
+            )
             sys.stdout.flush()
-    sys.stdout.write(f"# {class_name}: {len(todo)} changes, {opened} opened, at most {worst.memory >> 20} MB and {worst.text[:60]!r}\n")
+    sys.stdout.write(
+        f"# {class_name}: {len(todo)} changes, {opened} opened, at most {worst.memory >> 20} MB and {worst.text[:60]!r}\n"
+    )
 
 
 if __name__ == "__main__":
