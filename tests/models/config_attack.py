@@ -153,7 +153,7 @@ def _ask(subject: Any, view: str) -> None:
         subject.view(view).encode(texts)
     elif view == "likelihood":
         subject.view(view).log_probabilities(texts)
-    else:
+    elif view == "vectors":
         subject.view(view)
 
 
