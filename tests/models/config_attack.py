@@ -117,29 +117,36 @@ def attack(folder: Path, name: str, value: object) -> Answer:
 
 
 def _limited(folder: Path) -> Answer:
-    """Open a folder in this process, with limits."""
+    """Open a folder in this process, with limits of time, and without a network."""
+    started = time.process_time()
+    resource.setrlimit(resource.RLIMIT_CPU, (int(started) + SECONDS, int(started) + SECONDS + 1))
+    socket.socket.connect = _no_network  # type: ignore[method-assign, assignment]
+    socket.getaddrinfo = _no_network
+    return opened(folder)
+
+
+def opened(folder: Path) -> Answer:
+    """Open a folder and ask each view that it offers, with a limit of memory."""
     import evenhand as eh
     from evenhand.errors import EvenhandError
 
     before, started = _memory(), time.process_time()
-    resource.setrlimit(resource.RLIMIT_AS, (_mapped() + MEMORY, resource.RLIM_INFINITY))
-    resource.setrlimit(resource.RLIMIT_CPU, (int(started) + SECONDS, int(started) + SECONDS + 1))
-    socket.socket.connect = _no_network  # type: ignore[method-assign, assignment]
-    socket.getaddrinfo = _no_network
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_mapped() + MEMORY, limits[1]))
     wrong, text = False, "opened"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             subject = eh.open(f"hf:{folder}", device="cpu")
             for view in subject.offers:
                 _ask(subject, view)
-        except EvenhandError as error:
-            text = str(error)
-            wrong = "memory" in text.lower() and "alloc" in text.lower()
-        except MemoryError:
-            text, wrong = "out of memory " + traceback.format_exc()[-1200:], True
-        except Exception:
-            text, wrong = traceback.format_exc()[-1500:], True
+    except EvenhandError as error:
+        text = str(error)
+        wrong = "memory" in text.lower() and "alloc" in text.lower()
+    except Exception:
+        text, wrong = traceback.format_exc()[-1500:], True
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
     return Answer(text, wrong, _memory() - before, time.process_time() - started)
 
 
