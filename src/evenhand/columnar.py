@@ -31,6 +31,7 @@ SLICE = 1 << 24  # bytes of text that become Python objects at a time
 ROWS = 1 << 14  # of a table that become Python objects at a time
 MOST_ENTRIES = 1 << 17  # columns, or row groups, of a Parquet file; memory for a false number would be reserved at once
 LEAST = 1 << 25  # bytes that a page may always have
+LARGEST_FOOTER = 1 << 22  # bytes, where all columns of a Parquet file are read
 MAGIC = b"ARROW1"
 CONTINUATION = b"\xff\xff\xff\xff"
 END_OF_STREAM = CONTINUATION + bytes(4)
@@ -180,17 +181,21 @@ class TextColumn:
 
     def _chunks(self, content: mmap.mmap, leaf: int) -> Numbers:
         """Return the numbers of the footer about a column. pyarrow's own classes abort on some damaged ones."""
-        size, _ = FOOTER.unpack_from(content, len(content) - FOOTER.size)
+        every = self._footer(content, leaf).items()
+        return {(path[1], path[5]): number for path, number in every if path[2::2] == (COLUMNS, COLUMN)}
+
+    def _footer(self, content: mmap.mmap | bytes, leaf: int | None) -> Numbers:
+        size, magic = FOOTER.unpack_from(content, max(0, len(content) - FOOTER.size))
         footer = _Thrift(content, len(content) - FOOTER.size - size, leaf)
         try:
+            if footer.position < 0 or magic != b"PAR1":
+                raise ValueError("its length or its last bytes are wrong")
             footer.struct()
         except (LookupError, ValueError) as error:
             raise self.damaged(f"its footer is damaged: {error}") from error
-        return {
-            (path[1], path[5]): number for path, number in footer.numbers.items() if path[2::2] == (COLUMNS, COLUMN)
-        }
+        return footer.numbers
 
-    def _pages(self, content: mmap.mmap, chunks: Numbers, number: int) -> Iterator[_Page]:
+    def _pages(self, content: mmap.mmap | bytes, chunks: Numbers, number: int) -> Iterator[_Page]:
         """Yield the pages of a column in a row group, as their headers declare them."""
         position, stored = chunks.get((number, DATA_PAGES), 0), chunks.get((number, STORED), 0)
         if 0 < chunks.get((number, DICTIONARY_PAGES), 0) < position:
@@ -225,6 +230,32 @@ class TextColumn:
     def damaged(self, reason: str) -> FormatError:
         """Return the error for a file that cannot be read."""
         return FormatError(f"{self.name}: could not be read ({reason})", hint="download or write the file again")
+
+
+def check_expansion(content: bytes, name: str, most: int, cells: int) -> None:
+    """Raise an error for a Parquet file that declares too much, before anything is decoded.
+
+    Args:
+        content: the file.
+        name: its name, for errors.
+        most: bytes that its pages may expand to.
+        cells: values that it may hold beside one for each byte; repeated values take no room.
+    """
+    table, chunks, rows = TextColumn(name, None, 0, 0), dict[int, Numbers](), 0
+    if len(content) < FOOTER.size or FOOTER.unpack_from(content, len(content) - FOOTER.size)[0] > LARGEST_FOOTER:
+        raise table.damaged(f"its footer is longer than {LARGEST_FOOTER:,} bytes, or missing")
+    for path, number in table._footer(content, None).items():
+        if path[2::2] == (COLUMNS, COLUMN):
+            chunks.setdefault(path[3], {})[path[1], path[5]] = number
+        rows = max(rows, number) if path == (ROWS,) else rows
+    groups = [(own, group) for own in chunks.values() for group in {key[0] for key in own}]
+    pages = [page for place in groups for page in table._pages(content, *place)]
+    size, values = sum(page.size for page in pages), max(sum(page.values for page in pages), rows * len(chunks))
+    if size > most or values > cells + len(content):
+        raise FormatError(
+            f"{name}: {len(content):,} bytes expand to {size:,} bytes or {values:,} values, which is too much",
+            hint="write the table without compression, or leave out the columns that are not measured",
+        )
 
 
 def _is_text(kind: pa.DataType) -> bool:
@@ -270,7 +301,7 @@ TRUE_OR_FALSE, BYTE, INTEGERS, DOUBLE, BINARY, LISTS, STRUCT = (1, 2), 3, (4, 5,
 MOST_NESTED = 12  # fields and places of lists that lead to a number in a footer
 DICTIONARY_PAGE, INDICES = 2, (2, 8)
 FOOTER = struct.Struct("<I4s")  # its length and the magic bytes, at the end of a file
-ROW_GROUPS, COLUMNS, COLUMN = 4, 1, 3  # fields of the footer, of a row group, and of a column chunk
+ROWS, ROW_GROUPS, COLUMNS, COLUMN = 3, 4, 1, 3  # fields of the footer, of a row group, and of a column chunk
 STORED, DATA_PAGES, DICTIONARY_PAGES = 7, 9, 11  # fields of the metadata of a column chunk
 Numbers: TypeAlias = dict[tuple[int, ...], int]  # by the fields, and places in lists, that lead there
 
@@ -282,23 +313,26 @@ class _Page(NamedTuple):
         size: Bytes, decompressed.
         stored: Bytes in the file.
         shared: Whether it holds a dictionary, or indices into one.
+        values: How many it holds.
     """
 
     size: int
     stored: int
     shared: bool
+    values: int
 
     @classmethod
     def of(cls, header: Numbers) -> _Page:
         """Return the page of a header; the encoding of its values is in the struct of its kind."""
         encoding = header.get((5, 2), header.get((8, 4)))
-        return cls(header[2,], header[3,], header[1,] == DICTIONARY_PAGE or encoding in INDICES)
+        values = max(header.get((kind, 1), 0) for kind in (5, 7, 8))
+        return cls(header[2,], header[3,], header[1,] == DICTIONARY_PAGE or encoding in INDICES, values)
 
 
 class _Thrift:
     """Reads the integers of a struct in the compact protocol of Thrift; `leaf` names the only column that is kept."""
 
-    def __init__(self, content: mmap.mmap, position: int, leaf: int | None = None) -> None:
+    def __init__(self, content: mmap.mmap | bytes, position: int, leaf: int | None = None) -> None:
         self._content, self.position, self._leaf = content, position, leaf
         self.numbers: Numbers = {}
 

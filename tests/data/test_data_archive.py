@@ -124,6 +124,15 @@ def test_a_member_far_larger_than_expected_is_cut_short(
     assert sizes == [1 << 20]
 
 
+def test_a_member_of_unknown_size_expands_by_a_factor_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evenhand.data.packages.LEAST_EXPANSION", 1000)
+    with zipfile.ZipFile(tmp_path / "p", "w", zipfile.ZIP_DEFLATED) as zipped:
+        zipped.writestr("a.txt", bytes(8 << 20))
+    with pytest.raises(FetchError, match=r"'a\.txt' in the archive expands to more than"):
+        extract(tmp_path / "p", {"a.txt": Wanted(tmp_path / "a.txt", File("a.txt"))})
+    assert [path.name for path in tmp_path.iterdir()] == ["p"]
+
+
 @pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 broken", gzip.compress(b"no tar", mtime=0)])
 def test_an_invalid_archive_is_reported(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "p.whl").write_bytes(content)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import importlib
 import io
 import tarfile
@@ -227,6 +228,20 @@ def test_a_member_of_an_archive_on_the_web(web: Any, a_file: File, make_entry: M
     web.serve("/some.zip", wheel("in/a.txt"))
     fetched = obtain(make_entry(a_file, sources=(web.url("/some.zip") + "!in/a.txt",)))
     assert [path.name for path in fetched.copy.path.parent.iterdir()] == ["a.txt"]
+
+
+def test_an_answer_that_does_not_end_is_cut_off(web: Any, a_file: File, make_entry: MakeEntry, cache: Path) -> None:
+    def endless(handler: Any) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                handler.wfile.write(bytes(1 << 16))
+
+    web.routes["/a.txt"] = endless
+    with pytest.raises(FetchError, match="the server sends more than the expected"):
+        obtain(make_entry(a_file, sources=(web.url("/a.txt"),)))
+    assert not list(cache.rglob("*.partial"))
 
 
 def test_several_files_on_the_web(web: Any, make_entry: MakeEntry, make_file: MakeFile) -> None:

@@ -35,6 +35,7 @@ class Fault(NamedTuple):
 
 
 QUIET = Fault("none")
+_armed = [QUIET]
 
 
 def unavailable() -> str:
@@ -56,6 +57,7 @@ def compile_library(folder: Path) -> Path:
 
 def arm(fault: Fault, folder: Path) -> None:
     """Let the fault happen in this process."""
+    _armed[0] = fault
     if fault.kind in KINDS:
         _library().fault_arm(KINDS[fault.kind], ctypes.c_long(int(fault.place)), fault.number, os.fsencode(folder))
     elif fault.kind == "moment":
@@ -69,6 +71,11 @@ def arm(fault: Fault, folder: Path) -> None:
         os.close(receive)
         os.dup2(send, 1)
         os.close(send)
+
+
+def armed() -> Fault:
+    """Return the fault that happens in this process, or in the one that it was forked from."""
+    return _armed[0]
 
 
 def disarm() -> None:

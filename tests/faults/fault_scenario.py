@@ -29,6 +29,7 @@ class Scenario:
         keeps_in_cache: whether the result itself lies in the cache.
         shares: whether several processes may run the command at once and all succeed.
         catches_signals: whether SIGINT and SIGTERM end it with an exit code.
+        lost: what the command says when a process that it has started is killed, where that one is the victim.
         refuses_again: whether the command refuses to replace its complete result.
         warm: computes what does not touch files and is kept by the process.
         modules: imported before the trials, so that each trial does not import them.
@@ -46,6 +47,7 @@ class Scenario:
     keeps_in_cache: bool = False
     shares: bool = False
     catches_signals: bool = True
+    lost: str = ""
     refuses_again: bool = False
     warm: Callable[[], object] | None = None
     modules: tuple[str, ...] = ()

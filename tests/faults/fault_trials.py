@@ -9,6 +9,8 @@ files (the pictures of a page, the options of the command) is computed once and 
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
 import importlib
 import importlib.util
@@ -36,6 +38,9 @@ from warm_process import DRAWN, keep_what_is_not_written
 
 NOTHING = "nothing"  # what is read where there is no result
 SECONDS = 600  # after which a process counts as hanging; background work may be frozen for a minute
+SECONDS_TO_END = 20.0  # for the processes that a trial has started
+PR_SET_CHILD_SUBREAPER = 36
+KEPT_CHILDREN: set[int] = set()
 NOT_KEPT = ("ray", "vl_convert")  # they start threads when they are imported
 SIGNALS = {"SIGINT": (signal.SIGINT, 130), "SIGTERM": (signal.SIGTERM, 143)}
 OTHERS = {"full-from": 5, "full-bytes": 5, "disk": 3, "large": 2, "read-only": 2, "read-only mount": 1,
@@ -201,9 +206,9 @@ class Trials:
         events, seconds = range(1, max(len(self.undisturbed.events), 1) + 1), self.seconds
         at_events = [("kill", Fault(kind, place)) for place in events for kind in ("kill-before", "kill-after")]
         self.choose.shuffle(at_events)
-        chosen = at_events[: math.ceil(0.7 * kills)]
+        chosen = [] if self.scenario.lost else at_events[: math.ceil(0.7 * kills)]  # a worker changes no files
         chosen += [("kill", Fault("moment", self.choose.random() * seconds)) for _ in range(kills - len(chosen))]
-        for name, number in () if ONLY_KILLS else OTHERS.items():
+        for name, number in () if ONLY_KILLS or self.scenario.lost else OTHERS.items():
             if (
                 (name in MOUNTS and not self.mounts)
                 or (name == "start" and not self.scenario.arguments)
@@ -291,6 +296,8 @@ class Trials:
     def _wrong(self, name: str, outcome: Outcome, folder: Path) -> str:
         """Return what is wrong after a fault."""
         scenario, code = self.scenario, outcome.code
+        if left := _left_behind():
+            return f"exit {code} left processes: {left}"
         done = code == 0
         allowed = {0, 1, 4}
         if (
@@ -310,7 +317,7 @@ class Trials:
         seen = read(scenario, folder)
         if seen not in ([self.new] if done else [self.old if scenario.kept else NOTHING, self.new]):
             return f"after exit {code} the result is {str(seen)[:300]} {_log(folder)}"
-        if outcome.killed and name == "kill":
+        if (scenario.lost in _log(folder) and code if scenario.lost else outcome.killed) and name == "kill":
             self.killed["after" if seen == self.new and seen != self.old else "before"] += 1
         elif not outcome.killed and name not in ("read-only", "shared") and (left := _partials(folder)):
             return f"exit {code} left {left}"
@@ -329,6 +336,19 @@ class Trials:
         if self.scenario.same_bytes and now != self.files:
             return f"other bytes: {[name for name in now if now[name] != self.files[name]]}"
         return ""
+
+
+def _left_behind() -> list[str]:
+    """Return the processes that a trial has left; orphans are children of this process. A loaded machine takes a while."""
+    deadline = time.monotonic() + SECONDS_TO_END
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(-1, os.WNOHANG)
+        children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+        left = [pid for pid in children if int(pid) not in KEPT_CHILDREN]
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.02)
 
 
 def _partials(folder: Path) -> list[str]:
@@ -355,6 +375,8 @@ def main() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **more})
     mounts = fault_injection.own_mounts()
     server = serve()
+    KEPT_CHILDREN.add(server)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     keep_what_is_not_written()
     try:
         for name in names:

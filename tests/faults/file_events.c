@@ -35,14 +35,20 @@ void fault_arm(int what, long where, int sent, const char *below) {
     memset(seen, 0, sizeof seen);
 }
 
-void fault_disarm(void) { kind = OFF; }
+static timer_t timer;
+static int timed;
+
+void fault_disarm(void) {
+    kind = OFF;
+    if (timed) timer_delete(timer), timed = 0;
+}
 
 /* Send a signal after this much processor time of the process. */
 int fault_timer(int sent, double seconds) {
-    timer_t timer;
     struct sigevent about = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = sent};
     struct itimerspec when = {.it_value = {(time_t)seconds, (long)((seconds - (time_t)seconds) * 1e9)}};
     if (timer_create(CLOCK_PROCESS_CPUTIME_ID, &about, &timer)) return -1;
+    timed = 1;
     return timer_settime(timer, 0, &when, NULL);
 }
 

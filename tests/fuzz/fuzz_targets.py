@@ -503,4 +503,5 @@ for _name, _requests in (
 
 import fuzz_folder_targets  # noqa: E402, F401 (they register more targets, with the functions above)
 import fuzz_model_targets  # noqa: E402, F401
+import fuzz_outside_targets  # noqa: E402, F401
 import fuzz_record_targets  # noqa: E402, F401

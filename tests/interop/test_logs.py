@@ -299,7 +299,27 @@ def test_an_entry_that_expands_too_far_is_refused(tmp_path: Path) -> None:
     place = content.rfind(b"header.json") - 46  # the entry in the directory at the end; its size is at 24
     content[place + 24 : place + 28] = struct.pack("<I", 3 << 30)
     (tmp_path / "log.eval").write_bytes(bytes(content))
-    with pytest.raises(FormatError, match="larger than 64 MB"):
+    with pytest.raises(FormatError, match="expands to 3,221,354,293 bytes"):
+        read_inspect(tmp_path / "log.eval")
+
+
+def test_entries_that_expand_too_far_together_are_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", "{}")
+        for number in range(5):
+            archive.writestr(f"samples/{number}.json", bytes(8 << 20))
+    with pytest.raises(FormatError, match="expands to 41,943,042 bytes, which is too much"):
+        read_inspect(tmp_path / "log.eval")
+
+
+def test_an_encrypted_entry_ends_in_a_sentence(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.eval", "w") as archive:
+        archive.writestr("header.json", "{}")
+    content = bytearray((tmp_path / "log.eval").read_bytes())
+    content[6] |= 1
+    content[content.rindex(b"PK\1\2") + 8] |= 1
+    (tmp_path / "log.eval").write_bytes(bytes(content))
+    with pytest.raises(FormatError, match="encrypted"):
         read_inspect(tmp_path / "log.eval")
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,8 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 hub = pytest.importorskip("huggingface_hub")
+
+import config_attack  # noqa: E402
 
 import evenhand as eh  # noqa: E402
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError  # noqa: E402
@@ -75,6 +80,62 @@ def test_a_head_that_is_not_stored_is_not_allocated(
     (folder / "config.json").write_text(json.dumps(config | {"num_labels": 1000}))
     with pytest.raises(FormatError, match="numbers that are not stored"):
         load_model(folder)
+
+
+ATTACKED = ("GPT2LMHeadModel", "LlamaForCausalLM", "BertForSequenceClassification", "Gemma3ForCausalLM")
+PAIRS = (
+    ("DistilBertForMaskedLM", {"sinusoidal_pos_embds": True, "max_position_embeddings": 1 << 24}),
+    ("BertModel", {"model_type": "xlm", "architectures": ["XLMModel"], "sinusoidal_embeddings": True, "emb_dim": 16, "n_layers": 1,
+                   "n_heads": 2, "max_position_embeddings": 1 << 22}),
+    ("BertModel", {"model_type": "opt", "architectures": ["OPTModel"], "max_position_embeddings": 1 << 26}),
+    ("BertModel", {"model_type": "mamba", "architectures": ["MambaModel"], "state_size": 1 << 24}),
+    ("BertModel", {"model_type": "bloom", "architectures": ["BloomModel"], "n_head": 1 << 20, "hidden_size": 1 << 20, "n_layer": 1}),
+    ("GPT2LMHeadModel", {"n_layer": 1000}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("class_name", "values"), PAIRS)
+def test_another_architecture_does_not_make_the_same_weights_large(
+    class_name: str, values: dict[str, object], folder_with: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_with(class_name, **values)
+    for name in ("AutoModel", "AutoModelForMaskedLM", "AutoModelForCausalLM"):
+        monkeypatch.setattr(getattr(transformers, name), "from_pretrained", lambda *a, **k: pytest.fail("allocated"))
+    with pytest.raises(FormatError, match=r"config\.json"):
+        load_model(folder)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("class_name", ATTACKED)
+def test_a_sample_of_hostile_fields_opens_or_is_refused(class_name: str, folder_with: Callable[..., Path]) -> None:
+    """`config_attack` says what is tried; here a few changes are, in this process, with a limit of memory."""
+    config = json.loads((folder_with(class_name) / "config.json").read_text())
+    for name, value in config_attack.sampled(class_name, config, 12 / 900):
+        answer = config_attack.opened(folder_with(class_name, **{name: value}))
+        assert not answer.wrong, (name, value, answer.text)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("class_name", config_attack.CLASSES)
+def test_no_field_of_a_configuration_takes_memory_time_code_or_the_network(class_name: str, tmp_path: Path) -> None:
+    """In a process of its own, which forks one with limits for each change."""
+    done = subprocess.run(
+        [sys.executable, config_attack.__file__, class_name, str(tmp_path / "folders"), "1"],
+        capture_output=True, text=True, check=True, env=os.environ | {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"},
+    )  # fmt: skip
+    *wrong, summary = done.stdout.splitlines()
+    assert not wrong
+    assert summary.startswith(f"# {class_name}: ")
+
+
+def test_what_transformers_reports_about_a_field_is_not_shown(
+    folder_with: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    with contextlib.suppress(EvenhandError):
+        load_model(folder_with("GPT2LMHeadModel", use_return_dict="\x1b[31mevil", sub_configs={}))
+    out, told = capfd.readouterr()
+    assert "evil" not in out + told
 
 
 # Network -----------------------------------------------------------------------------------------------------------

@@ -57,6 +57,47 @@ def test_the_action_audits_checks_and_writes_the_summary(tmp_path: Path) -> None
     assert not (tmp_path / "pwned").exists()
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"RUN": "r\npassed=true"},
+        {"RUN": "--help"},
+        {"SUBJECT": "--help"},
+        {"SUBJECT": "--write-plan\npwned"},
+        {"SUBJECT": "`touch pwned`\n$(touch pwned)"},
+        {"RUN": "r", "MAX": "$(touch pwned)\n--help", "BASELINE": "; touch pwned"},
+    ],
+)
+def test_an_input_of_the_action_is_no_option_no_output_and_no_command(inputs: dict[str, str], tmp_path: Path) -> None:
+    done, _, outputs = act(tmp_path, **inputs)
+    assert done.returncode in (2, 4)
+    assert not outputs
+    assert not (tmp_path / "pwned").exists()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
+@pytest.mark.parametrize(
+    ("extras", "installed"),
+    [("models,web", "[models,web]"), ("", ""), ("x] @ https://evil.example/a.zip", None), ("a\n--index-url=x", None)],
+)
+def test_only_names_of_extras_reach_pip(extras: str, installed: str | None, tmp_path: Path) -> None:
+    action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+    (tmp_path / "python").write_text('#!/bin/sh\nprintf "%s" "$4" > "$GITHUB_ACTION_PATH.log"\n')
+    (tmp_path / "python").chmod(0o755)
+    variables = {
+        "EXTRAS": extras,
+        "GITHUB_ACTION_PATH": str(tmp_path / "a"),
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+    }
+    done = subprocess.run(
+        ["bash", "-c", action["runs"]["steps"][0]["run"]], env=variables, capture_output=True, check=False
+    )
+    log = tmp_path / "a.log"
+    assert (log.read_text() if log.exists() else None) == (None if installed is None else f"{tmp_path}/a{installed}")
+    assert done.returncode == (2 if installed is None else 0)
+
+
 def test_the_inputs_of_the_action_reach_the_script() -> None:
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
     script = (ROOT / ".ci" / "action").read_text(encoding="utf-8")

@@ -143,3 +143,61 @@ def test_an_audit_names_the_groups_of_the_table(tmp_path: Path) -> None:
     assert "Rates by sex" in page
     again = eh.Audit.load(audit.save(tmp_path / "run").parent)
     assert json.dumps(again.to_dict(), sort_keys=True) == json.dumps(record, sort_keys=True)
+
+
+# Hostile tables: few bytes that describe much, and what is no plain value.
+
+
+def test_blanks_around_the_names_of_columns_do_not_matter(tmp_path: Path) -> None:
+    view = eh.open(csv(tmp_path, "yhat, sex ,y\n1,f,1\n0,m,0\n")).view("outcomes")
+    assert view.grouping("sex").groups == ("f", "m")
+
+
+@pytest.mark.parametrize("value", ['{"a": null}', "[1]"])
+def test_a_score_that_is_no_number_is_refused(value: str, tmp_path: Path) -> None:
+    rows = f'{{"sex": "f", "score": {value}}}\n{{"sex": "m", "score": {value}}}\n'
+    with pytest.raises(EvenhandError, match="column score holds lists or records"):
+        eh.open(csv(tmp_path, rows, "t.jsonl"))
+
+
+def test_dates_are_no_scores() -> None:
+    days = pl.Series("score", [0, 1]).cast(pl.Date)
+    with pytest.raises(EvenhandError, match="column score holds dates or times"):
+        eh.open(pl.DataFrame({"sex": ["f", "m"], "score": days}))
+
+
+def test_few_bytes_with_many_cells_are_refused_before_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"c{number}" for number in range(3000)]
+    wide = ",".join(["sex", "yhat", *names]) + "\n" + "m,1\n" * 3000
+    keys = "".join(f'{{"{name}": 1}}\n' for name in names)
+    same, column = [1] * 2_200_000, ["a" * 2_000_000] * 4
+    pl.DataFrame({"sex": same, "yhat": same}).write_parquet(tmp_path / "rows.parquet")
+    text = {"sex": ["f", "m"] * 2, "yhat": [1, 0] * 2, "text": column}
+    pl.DataFrame(text).write_parquet(tmp_path / "text.parquet", compression="zstd")
+    monkeypatch.setattr("evenhand.models.outcomes.LEAST_EXPANSION", 1 << 20)
+    for name in ("read_csv", "read_ndjson", "read_parquet"):
+        monkeypatch.setattr(pl, name, lambda *a, **k: pytest.fail("decoded"))
+    for address in (csv(tmp_path, wide), csv(tmp_path, keys, "t.jsonl")):
+        with pytest.raises(EvenhandError, match=r"rows of 3,00\d columns, which is too much"):
+            eh.open(address)
+    for file in ("rows.parquet", "text.parquet"):
+        assert (tmp_path / file).stat().st_size < 50_000
+        with pytest.raises(EvenhandError, match="values, which is too much"):
+            eh.open(f"table:{tmp_path / file}")
+
+
+@pytest.mark.parametrize("content", [b"PAR1", b"PAR1" + b"\xff" * 8, b"x" * 40 + b"PAR1", bytes(4) + b"\x01\0\0\0PAR1"])
+def test_a_damaged_footer_ends_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(EvenhandError, match=r"t\.parquet"):
+        eh.open(f"table:{tmp_path / 't.parquet'}")
+
+
+def test_cells_that_a_spreadsheet_would_compute_are_written_as_they_were(tmp_path: Path) -> None:
+    """A table is data: what stands in it is neither run nor changed."""
+    text = "sex,yhat,y,note\n" + "f,1,1,=1+1\nm,0,0,@x\nf,1,0,-2\nm,1,1,+3\n"
+    subject = eh.open(csv(tmp_path, text))
+    subject.save(tmp_path / "out.csv")
+    assert (tmp_path / "out.csv").read_text() == text

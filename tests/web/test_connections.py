@@ -154,3 +154,25 @@ def test_a_slow_reader_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) ->
                 received += len(part)
                 time.sleep(0.01)
     assert received > len(large)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"GET /runs HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1\r\n\r\n",
+        b"POST /runs HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
+        b"GET /runs HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"a" * 70_000,
+    ],
+    ids=["no HTTP", "two hosts", "a body that is none", "a head without an end"],
+)
+def test_bytes_that_are_no_request_get_one_answer_with_every_header(
+    data: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving() as (port, _), connect(port, data) as opened:
+        answer = b"".join(iter(lambda: opened.recv(1 << 16), b""))
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    assert answer.startswith(b"HTTP/1.1 4")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert all(name.encode() in head for name in server.HEADERS)
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]

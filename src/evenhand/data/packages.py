@@ -38,7 +38,7 @@ from evenhand.data import http
 from evenhand.data.catalog import DownloadSource, File, is_plain_path
 from evenhand.data.local_copies import check
 from evenhand.errors import FetchError
-from evenhand.files import replacing
+from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, replacing
 
 
 def download(source: DownloadSource, folder: Path) -> Path:
@@ -340,13 +340,13 @@ def extract(packed: Path, wanted: Mapping[str, Wanted]) -> None:
     """
     if unsafe := [member for member in wanted if not is_plain_path(member)]:
         raise FetchError(f"the path {unsafe[0]!r} points outside its archive")
-    missing = dict(wanted)
+    missing, most = dict(wanted), max(MAX_EXPANSION * packed.stat().st_size, LEAST_EXPANSION)
     with _readable(packed):
         members = _from_zip if zipfile.is_zipfile(packed) else _from_tar
         with closing(members(packed, wanted)) as matches:
             for name, stream in matches:
                 if name in missing:
-                    _write(stream, name, missing.pop(name))
+                    _write(stream, name, missing.pop(name), most)
                 if not missing:
                     return
     raise FetchError(f"{packed.name} does not contain {next(iter(missing))!r}")
@@ -377,14 +377,16 @@ def _require_regular(regular: bool, name: str) -> None:
         raise FetchError(f"{name!r} in the archive is a link or a folder, not a regular file")
 
 
-def _write(stream: IO[bytes], member: str, wanted: Wanted) -> None:
+def _write(stream: IO[bytes], member: str, wanted: Wanted, most: int) -> None:
     with replacing(wanted.target) as partial:
         with partial.open("wb") as out:
             if member.endswith(".gz") and wanted.target.suffix != ".gz":
                 stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
             if wanted.unix_lines:
                 stream = io.BytesIO(_bounded(stream, member, wanted.expected.size).replace(b"\r\n", b"\n"))
-            _copy(stream, out, limit=wanted.expected.size)
+            _copy(stream, out, limit=wanted.expected.size or most)
+            if not wanted.expected.size and out.tell() > most:
+                raise FetchError(f"{member!r} in the archive expands to more than {most:,} bytes")
         check(partial, wanted.expected)
 
 
@@ -398,9 +400,6 @@ def _bounded(stream: IO[bytes], member: str, size: int) -> bytes:
 
 def _copy(stream: IO[bytes], out: IO[bytes], *, limit: int) -> None:
     """Copy the stream, stopping soon after the expected size so that a bomb cannot fill the disk."""
-    if not limit:
-        shutil.copyfileobj(stream, out, 1 << 20)
-        return
     while out.tell() <= limit and (chunk := stream.read(1 << 20)):
         out.write(chunk)
 

@@ -55,7 +55,8 @@ LARGEST_SIZE = 1 << 27
 OLD_NAMES = re.compile(r"\.(gamma|beta)$")  # of weight and bias of a layer norm
 STALE_BUFFERS = (r"rotary_emb\.inv_freq", r"(^|\.)position_ids$")  # stored by earlier versions of transformers
 LAYER_NUMBER = re.compile(r"\.\d+\.")
-MOST_LAYERS = 1000  # more layers than this must be backed by as many tensors
+MOST_LABELS = 1000  # more labels than this must be backed by a tensor as wide
+MOST_LAYERS = 512  # more layers than this must be backed by as many tensors
 MOST_UNSTORED = (
     1 << 24
 )  # numbers of a model that no file holds, beside as many as are stored: poolers, tables of positions
@@ -252,7 +253,7 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
                 continue
             if COUNT_NAMES.search(key) and value > max(MOST_LAYERS, len(tensors)):
                 reason = f"the weights have {len(tensors)} tensors"
-            elif key.endswith("num_labels") and value > max(MOST_LAYERS, widest):
+            elif key.endswith("num_labels") and value > max(MOST_LABELS, widest):
                 reason = f"no stored tensor is wider than {widest:,}"
             elif SIZE_NAMES.fullmatch(key) and not -1 <= value <= LARGEST_SIZE:
                 reason = f"at most {LARGEST_SIZE:,} is supported"
@@ -348,15 +349,16 @@ def _named_errors(folder: Path, what: str) -> Iterator[None]:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{first} {' '.join(more)}".strip()[:300] if first.endswith(":") else first[:300]
 
 
 @contextlib.contextmanager
 def quiet(transformers: ModuleType) -> Iterator[None]:
-    """Silence progress bars and loading reports of `transformers`."""
+    """Silence progress bars and reports of `transformers`, which show what files say as it is."""
     logging = transformers.utils.logging
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
+    logging.set_verbosity(logging.CRITICAL)
     logging.disable_progress_bar()
     try:
         yield

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, Vector64
+from evenhand.columnar import check_expansion
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, counted, few, foreign_errors, shown, unknown_name
-from evenhand.files import bare_name, existing, open_bytes
+from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, bare_name, existing, open_bytes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,6 +34,9 @@ FORMATS: dict[str, TableFormat] = {
 }  # fmt: skip
 CROSSED = " x "  # between the columns of an intersection, and between the groups in it
 MOST_GROUPS = 100
+KEY = re.compile(rb'"([^"\\]*)"\s*:')
+MOST_COLUMNS = 4000
+MOST_CELLS = 1 << 22  # that take less than a byte each in the file
 THRESHOLD = 0.5
 # Names that columns usually have, and that are taken where a table has exactly one of them.
 GUESSES: dict[str, tuple[str, ...]] = {
@@ -236,18 +240,31 @@ def read_frame(path: Path, format: TableFormat) -> pl.DataFrame:
         content = stream.read()
     if not content.strip():
         raise FormatError(f"{path}: the table is empty", hint="a table has a header and rows")
+    if format == "parquet":
+        check_expansion(content, str(path), max(MAX_EXPANSION * len(content), LEAST_EXPANSION), MOST_CELLS)
     with foreign_errors(f"{path}: not a {format.upper()} table", hint="check the file, or name its format: `format=`"):
         if format == "parquet":
             frame = pl.read_parquet(io.BytesIO(content))
         elif format == "jsonl":
+            _check_cells(path, content, len({found[1] for found in KEY.finditer(content)}))
             frame = pl.read_ndjson(io.BytesIO(content), infer_schema_length=None)
         else:
-            frame = pl.read_csv(
-                io.BytesIO(content), separator="," if format == "csv" else "\t", infer_schema=False, encoding="utf8"
-            )
+            separator = "," if format == "csv" else "\t"
+            _check_cells(path, content, content.split(b"\n", 1)[0].count(separator.encode()) + 1)
+            frame = pl.read_csv(io.BytesIO(content), separator=separator, infer_schema=False, encoding="utf8")
     if not frame.height:
         raise FormatError(f"{path}: the table has no rows", hint="a table has a header and rows")
     return frame
+
+
+def _check_cells(path: Path, content: bytes, width: int) -> None:
+    """Raise an error for a table of few bytes and many cells: those that a row leaves out take memory too."""
+    rows = content.count(b"\n") + content.count(b"\r") + 1
+    if rows * width > MOST_CELLS + len(content) or width > MOST_COLUMNS:
+        raise FormatError(
+            f"{path}: {len(content):,} bytes describe about {rows:,} rows of {width:,} columns, which is too much",
+            hint="leave out the columns that are not measured",
+        )
 
 
 def as_frame(source: object) -> pl.DataFrame | None:
@@ -280,6 +297,9 @@ def outcomes_of(frame: pl.DataFrame, name: str, columns: OutcomeColumns) -> Outc
     Raises:
         UsageError: If a column is missing, a label is not binary, or there is neither a prediction nor a score.
     """
+    bare = {column: column.strip() for column in frame.columns}
+    if len(set(bare.values())) == len(bare):
+        frame = frame.rename(bare)  # "sex, race" names the column " race" of a file with blanks behind its commas
     chosen = columns.resolved(frame.columns, name, guessed=tuple(role for role in GUESSES if role != "text"))
     if not chosen.prediction and not chosen.score:
         raise UsageError(
@@ -338,12 +358,16 @@ def _threshold(score: Vector64, columns: OutcomeColumns, name: str) -> float:
     return THRESHOLD
 
 
+def _check_plain(column: pl.Series) -> None:
+    if column.dtype.is_nested():
+        raise FormatError(f"column {column.name} holds lists or records", hint="name a column of plain values")
+
+
 def _text(column: pl.Series) -> pl.Series:
     """Return the values of a column as text, without blanks around it."""
     import polars as pl
 
-    if column.dtype.is_nested():
-        raise FormatError(f"column {column.name} holds lists or records", hint="name a column of plain values")
+    _check_plain(column)
     with foreign_errors(f"column {column.name} cannot be read as text", hint="store it as text or numbers"):
         return column.cast(pl.String, strict=False).str.strip_chars()
 
@@ -380,7 +404,9 @@ def _numbers(column: pl.Series, name: str) -> Vector64:
     """Return a column of numbers; NaN where there is none."""
     import polars as pl
 
-    plain = column
+    _check_plain(plain := column)
+    if column.dtype.is_temporal():
+        raise FormatError(f"column {column.name} holds dates or times", hint="name a column of scores: `score=`")
     if column.dtype == pl.String:
         text = _text(column)
         plain = text.set(text.str.to_lowercase().is_in(list(MISSING)).fill_null(value=False), None)

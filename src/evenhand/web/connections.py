@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from evenhand.web.server import HEADERS
 
 CONNECTIONS = 256
 REQUEST_SECONDS = 15.0  # for a whole request to arrive; a form has less, and gets an answer
@@ -37,6 +40,19 @@ class BoundedConnection(H11Protocol):
         """Stop the clock when the request is whole; a part of it does not start it again."""
         super().data_received(data)
         self.set_clock()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer bytes that are no request with the headers of every other answer; not in the middle of one."""
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True  # the request whose body they are gets no other answer
+            self.cycle.message_event.set()
+        if self.conn.our_state is h11.IDLE or self.conn.our_state is h11.SEND_RESPONSE:
+            headers = [*HEADERS.items(), ("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
+            body = msg.encode()
+            whole = [*headers, ("content-length", str(len(body)))]
+            for event in (h11.Response(status_code=400, headers=whole), h11.Data(data=body), h11.EndOfMessage()):
+                self.transport.write(self.conn.send(event) or b"")
+        self.transport.close()
 
     def on_response_complete(self) -> None:
         """Wait for the next request."""

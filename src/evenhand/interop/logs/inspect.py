@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import re
 import struct
 import zipfile
@@ -14,7 +15,7 @@ from pathlib import Path
 from evenhand.audit import Question
 from evenhand.audit.schema import UNREADABLE
 from evenhand.errors import FormatError, InputMissingError
-from evenhand.files import open_bytes
+from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, open_bytes
 from evenhand.interop.logs import bias_sets
 from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
@@ -24,6 +25,8 @@ TOOL = "inspect"
 LARGEST_LOG = 1 << 30  # bytes of a .json log; an .eval file is read sample by sample
 ZSTANDARD = 93  # the method of zip that recent versions compress with, which Python reads from 3.14 on
 LOCAL_HEADER = struct.Struct("<4s22xHH")  # signature, lengths of the name and of the extra field
+# RuntimeError: an encrypted entry; OSError: one that begins before the file.
+DAMAGED = (zipfile.BadZipFile, EOFError, struct.error, zlib.error, lzma.LZMAError, RuntimeError, OSError)
 LETTER = re.compile(r"[A-Z]")
 
 
@@ -96,7 +99,7 @@ def read_inspect(path: str | Path) -> LoggedRun:
         return _run(file, header, samples)
     except FormatError:
         raise
-    except (*UNREADABLE, zipfile.BadZipFile, EOFError, struct.error, NotImplementedError) as error:
+    except (*UNREADABLE, *DAMAGED) as error:
         raise FormatError(
             f"{file} is not a log of inspect, or damaged ({error})",
             hint="name an .eval or .json file that inspect wrote",
@@ -162,6 +165,11 @@ def _open_json(file: Path) -> tuple[Fields, Iterator[Fields]]:
 def _open_archive(file: Path) -> tuple[Fields, Iterator[Fields]]:
     with zipfile.ZipFile(file) as archive:
         entries = {entry.filename: entry for entry in archive.infolist()}
+    size, most = sum(entry.file_size for entry in entries.values()), MAX_EXPANSION * file.stat().st_size
+    if size > max(most, LEAST_EXPANSION):
+        raise FormatError(
+            f"{file} expands to {size:,} bytes, which is too much", hint="convert it: inspect log convert"
+        )
     # A run that was stopped has no header yet, only what it began with.
     name = next((name for name in ("header.json", "_journal/start.json") if name in entries), None)
     if name is None:
@@ -179,7 +187,7 @@ def _entry(file: Path, entry: zipfile.ZipInfo) -> Fields:
         raise FormatError(f"{where} is larger than {LONGEST_LINE >> 20} MB", hint="the log is damaged")
     if entry.compress_type != ZSTANDARD:
         with zipfile.ZipFile(file) as archive, archive.open(entry) as stream:
-            return Fields(json.loads(stream.read(LONGEST_LINE)), where)
+            return Fields(json.loads(stream.read(entry.file_size)), where)
     import zstandard
 
     with file.open("rb") as raw:
@@ -191,7 +199,7 @@ def _entry(file: Path, entry: zipfile.ZipInfo) -> Fields:
         compressed = raw.read(entry.compress_size)
     try:
         with zstandard.ZstdDecompressor().stream_reader(compressed) as stream:
-            content = stream.read(LONGEST_LINE + 1)
+            content = stream.read(entry.file_size)
     except zstandard.ZstdError as error:
         raise FormatError(f"{where} cannot be decompressed ({error})", hint="the log is damaged") from error
     if zlib.crc32(content) != entry.CRC:
