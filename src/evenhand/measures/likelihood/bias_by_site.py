@@ -236,7 +236,7 @@ def _item(found: SiteEffects, place: int, clusters: Sequence[str]) -> SiteItem:
     differences, effects = found.differences[scored], found.effects[scored, place]
     carried, sizes = np.sign(differences) * effects, np.abs(differences)
     share = float(carried.sum() / sizes.sum()) if sizes.sum() > 0 else None
-    labels = [clusters[row] for row in scored]
+    labels = [clusters[row] for row in scored.tolist()]
     bounds = ratio_interval([sizes, carried], labels, _share) if share is not None else None
     return {
         "word": found.sites[place],
