@@ -1,8 +1,9 @@
-"""Fill the tables of reproductions/null-audits.md from null-audits.json.
+"""Fill the tables of reproductions/null-audits.md from null-audits.json and site-nulls.json.
 
-    python scripts/null_page.py [--with NULL_JSON]
+    python scripts/null_page.py [--with NULL_JSON] [--sites SITE_JSON]
 
-NULL_JSON is of scripts/null_audits.py. Its kinds and concepts replace those of the same name.
+Both are of scripts/null_audits.py. The kinds and concepts of NULL_JSON replace those of the same name. SITE_JSON has
+audits that ask bias-by-site alone, and replaces site-nulls.json.
 """
 
 import argparse
@@ -16,6 +17,7 @@ from evenhand.stats.bootstrap import wilson
 
 PAGE = Path(__file__).parents[1] / "reproductions" / "null-audits.md"
 KEPT = PAGE.with_suffix(".json")
+SITES = PAGE.with_name("site-nulls.json")
 KINDS = {
     "encoder": "random encoders",
     "masked": "random masked language models",
@@ -24,6 +26,7 @@ KINDS = {
     "corpus": "corpora, group words drawn at random",
 }
 CONCEPTS = ("gender", "race", "religion")
+COUNTED = ("done", "claiming")
 Row = dict[str, Any]
 
 
@@ -58,6 +61,27 @@ def by_score(results: list[Row]) -> str:
     return "\n".join(lines)
 
 
+def by_site(results: list[Row]) -> str:
+    """How many audits name a site, by kind, and the share of small p-values of each question."""
+    lines = ["| subject | audits | claim a site | share | 95 % interval |", "|---|--:|--:|--:|---|"]
+    titles = {**KINDS, "inference": "random inference models"}
+    kinds = [kind for kind in titles if any(row["kind"] == kind for row in results)]
+    sums = [
+        (titles.get(kind, "all"), *(sum(row[n] for row in results if kind in ("", row["kind"])) for n in COUNTED))
+        for kind in (*kinds, "")
+    ]
+    for title, done, claiming in sums:
+        low, high = (100 * wilson(claiming / done, done)).tolist()
+        lines.append(f"| {title} | {done} | {claiming} | {100 * claiming / done:.1f} % | {low:.1f} to {high:.1f} % |")
+    lines += ["", "| subject | concept | question | audits | p < .05 |", "|---|---|---|--:|--:|"]
+    for row in results:
+        for score, found in row["scores"].items():
+            lines.append(
+                f"| {titles[row['kind']]} | {row['concept']} | {score} | {found['n']} | {100 * found['p05']:.1f} % |"
+            )
+    return "\n".join(lines)
+
+
 def rounded(value: Any) -> Any:
     """Plain data with fewer digits."""
     if isinstance(value, dict):
@@ -71,14 +95,18 @@ def main() -> None:
     """Merge what is given, then fill the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--with", dest="new", type=Path)
+    parser.add_argument("--sites", type=Path)
     given = parser.parse_args()
     kept = json.loads(KEPT.read_text())
     if given.new:
         new = {(row["kind"], row["concept"]): rounded(row) for row in json.loads(given.new.read_text())["results"]}
         kept["results"] = [new.pop((row["kind"], row["concept"]), row) for row in kept["results"]] + list(new.values())
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
-    page = PAGE.read_text()
-    for name, text in (("kinds", by_kind(kept["results"])), ("scores", by_score(kept["results"]))):
+    if given.sites:
+        SITES.write_text(json.dumps(rounded(json.loads(given.sites.read_text())), indent=1) + "\n")
+    page, sites = PAGE.read_text(), json.loads(SITES.read_text())["results"]
+    tables = {"kinds": by_kind(kept["results"]), "scores": by_score(kept["results"]), "sites": by_site(sites)}
+    for name, text in tables.items():
         pattern = rf"<!-- table {name} -->.*?<!-- end -->"
         page, count = re.subn(
             pattern, lambda _, n=name, t=text: f"<!-- table {n} -->\n{t}\n<!-- end -->", page, flags=re.DOTALL
