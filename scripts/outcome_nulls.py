@@ -153,7 +153,9 @@ def tables(results: dict[str, Any]) -> str:
     for entry in results["coverage"]:
         rates = ", ".join(f"{rate:g}" for rate in entry["rates"])
         lines.append(f"| {rates} | {entry['tables']} | {entry['difference']:.1%} | {entry['ratio']:.1%} |")
-    given = results["coverage_given_labels"]
+    given = results.get("coverage_given_labels", [])
+    if not given:
+        return "\n".join(lines)
     heads = [f"{entry['groups']}, {entry['rows']:,} rows" for entry in given]
     lines += ["", f"| covered | {' | '.join(heads)} |", "|---" + "|--:" * len(given) + "|"]
     for score in given[0]["covered"]:

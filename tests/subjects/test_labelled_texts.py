@@ -13,6 +13,7 @@ import evenhand as eh
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
 from evenhand.measures import Measurement
 from evenhand.mitigations.outcomes.equalised_odds import EqualisedOdds, GroupThresholds
+from evenhand.report.charts.figure import figures
 
 ROWS = {
     "comment": ["bad bad", "nice", "bad", "nice day", "", "bad nice", "nice nice"],
@@ -243,6 +244,9 @@ def test_a_transformer_is_changed_inside_and_decides_anew(tiny_folder: Any, tmp_
     score = "group-metrics:demographic-parity-difference"
     assert {audit.get(score, stage).status for stage in audit.stage_names} == {"ok"}
     assert audit.get(score).value == by_score(subject.view("outcomes"))["demographic-parity-difference"].value
+    assert "sex bias" in audit.to_dict()["headline"]  # the groups of the texts, not the concept
+    figure = next(each for each in figures(audit, audit.subjects[0]) if each.title == "Rates by sex")
+    assert figure.spec["spec"]["height"] == {"step": 35, "for": "position"}
     both = EqualisedOdds().fit(inside, "gender")(inside)
     assert both.view("outcomes").score.tolist() == inside.view("outcomes").score.tolist()
     assert f"--texts {file}" in audit.manifest["arguments"]["command"]

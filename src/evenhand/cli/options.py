@@ -178,7 +178,7 @@ TextsFile = Annotated[
         show_default=False,
     ),
 ]
-TextColumn = Annotated[
+TextsColumn = Annotated[
     str | None, typer.Option("--text", help="Column of --texts with the texts.", show_default="guessed")
 ]
 PositiveLabel = Annotated[
@@ -260,7 +260,7 @@ class Opening:
     threshold: ThresholdOption = None
     positive: PositiveValue = None
     texts: TextsFile = None
-    text: TextColumn = None
+    text: TextsColumn = None
     positive_label: PositiveLabel = None
 
     def subjects(self, addresses: list[str]) -> list[Subject]:

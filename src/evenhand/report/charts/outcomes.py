@@ -39,7 +39,7 @@ def group_metrics(audit: Audit, subject: str) -> Figure | None:
     spec = chart(
         f"Rates of {len(groups)} groups of {groupings[0]} with 95 % intervals: {', '.join(titles)}",
         data={"values": values},
-        **panels(_layers(stages, groups), "rate", titles, width=230, height={"step": 14 + OFFSET * len(stages)}),
+        **panels(_layers(stages, groups), "rate", titles, width=230, height=_height(stages)),
     )
     table = tuple((group, *(_cell(row, stage, group) for row in drawn for stage in stages)) for group in groups)
     heads = [
@@ -48,6 +48,11 @@ def group_metrics(audit: Audit, subject: str) -> Figure | None:
     return Figure(
         f"Rates by {groupings[0]}", spec, ("group", *heads), table, _caption(audit, drawn[0], groupings, groups)
     )
+
+
+def _height(stages: Sequence[str]) -> dict[str, float | str]:
+    """Return the height of a group; without `for`, the marks of each stage would have it."""
+    return {"step": 14 + OFFSET * len(stages), **({"for": "position"} if len(stages) > 1 else {})}
 
 
 def _groups(measurement: Measurement) -> list[str]:
@@ -156,7 +161,7 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
         data={"values": values},
         **panels(
             _layers(stages, groups, what="mean verdict", domain=domain), "rate", list(titles.values()), width=230,
-            height={"step": 14 + OFFSET * len(stages)},
+            height=_height(stages),
         ),
     )  # fmt: skip
     table = tuple(
