@@ -39,7 +39,13 @@ def group_metrics(audit: Audit, subject: str) -> Figure | None:
     spec = chart(
         f"Rates of {len(groups)} groups of {groupings[0]} with 95 % intervals: {', '.join(titles)}",
         data={"values": values},
-        **panels(_layers(stages, groups), "rate", titles, width=230, height={"step": 14 + OFFSET * len(stages)}),
+        **panels(
+            _layers(stages, groups),
+            "rate",
+            titles,
+            width=230,
+            height={"step": 14 + OFFSET * len(stages), "for": "position"},
+        ),
     )
     table = tuple((group, *(_cell(row, stage, group) for row in drawn for stage in stages)) for group in groups)
     heads = [
@@ -156,7 +162,7 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
         data={"values": values},
         **panels(
             _layers(stages, groups, what="mean verdict", domain=domain), "rate", list(titles.values()), width=230,
-            height={"step": 14 + OFFSET * len(stages)},
+            height={"step": 14 + OFFSET * len(stages), "for": "position"},
         ),
     )  # fmt: skip
     table = tuple(
