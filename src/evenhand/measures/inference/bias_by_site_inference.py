@@ -60,7 +60,7 @@ class ProbePairs(NamedTuple):
 @measure(INFO)
 def bias_by_site_inference(
     call: Call,
-    view: InferenceView,
+    model: InferenceView,
     probe: Probe | str | Path = "gender-occupation",
     *,
     label: str = "entailment",
@@ -71,7 +71,7 @@ def bias_by_site_inference(
     """Measure how much of the difference between two groups each layer of an inference model carries.
 
     Args:
-        view: an inference model that is a transformer, or the `inference` view of a subject.
+        model: an inference model that is a transformer, or the `inference` view of a subject.
         probe: a probe with two groups on one side; the n-th words of both groups make a pair of inputs.
         label: the label whose log-odds are compared: entailment, neutral or contradiction.
         parts: `layers`: the output of every layer; `all`: also what its attention and its feed-forward part read.
@@ -92,7 +92,7 @@ def bias_by_site_inference(
         raise DegenerateError(f"{asked.name} has no two groups to compare", hint="name two of them: contrast = [...]")
     pairs = probe_pairs(asked, groups[0], groups[1], sample, seed)
     with undefined_if_unscorable():
-        model = require_model(view)
+        member = require_model(model)
 
     def test(kept: Sequence[int], differences: Vector64) -> float | None:
         return words_p([pairs.words[row] for row in kept], [pairs.fillers[row] for row in kept], differences)
@@ -102,7 +102,7 @@ def bias_by_site_inference(
         return f"the log-odds of {label} are {abs(value):.3f} {more} for {groups[0]} than for {groups[1]}"
 
     clusters = {"filler": pairs.fillers, "word": pairs.words}
-    return measure_sites(call, model, pairs.inputs, clusters, test, says, parts=parts, label=label)
+    return measure_sites(call, member, pairs.inputs, clusters, test, says, parts=parts, label=label)
 
 
 def probe_pairs(asked: Probe, first: str, second: str, sample: int | None, seed: int) -> ProbePairs:

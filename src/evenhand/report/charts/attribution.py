@@ -169,7 +169,7 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
     # Of a few pairs the bands may be wide: shares are drawn, bands end at the edge.
     domain = shared_domain([0.0, 1.0, *(float(value["share"]) for value in values)])
     for channel in marks.values():
-        channel["legend"] = {"columns": 2}
+        channel["legend"] = {"columns": 2, "symbolOpacity": 1}  # bands are pale, marks are not
     layers = sorted({int(value["layer"]) for value in values})
     ticks = spread(layers, 8)
     x = number_axis("layer", "layer", axis={"values": ticks, "format": "d"})

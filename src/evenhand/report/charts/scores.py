@@ -7,6 +7,7 @@ from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
 from evenhand.audit.record import Row, rows
+from evenhand.errors import counted
 from evenhand.measures import numbers
 from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
@@ -65,7 +66,9 @@ def forest_figure(audit: Audit, rows: Sequence[Row], title: str, axis: str, capt
     table = tuple((row.label, *(numbers.cell(row.cells[stage]) for stage in stages)) for row in drawn)
     items = sum(row.original.n for row in drawn)
     left_out = f" The first {len(shown)} of {len(stages)} stages are drawn." if len(shown) < len(stages) else ""
-    sources = f"Bars are 95 % intervals. {len(drawn)} tests, n = {items:,} in all, seed {audit.seed}.{left_out}"
+    sources = (
+        f"Bars are 95 % intervals. {counted(len(drawn), 'test')}, n = {items:,} in all, seed {audit.seed}.{left_out}"
+    )
     return Figure(title, effect_forest(drawn, axis, shown), ("test", *stages), table, f"{caption} {sources}")
 
 
