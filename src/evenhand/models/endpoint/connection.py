@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20  # of one answer; the log-probabilities of a whole vocabul
 
 
 class Answer(NamedTuple):
-    """What a server sends back; of the content, at most one byte more than `MOST_BYTES`."""
+    """What a server sends back. Names of headers are in lower case; content is cut a little above `MOST_BYTES`."""
 
     status: int
     headers: Mapping[str, str]
@@ -115,7 +115,7 @@ class _Direct:
             self.close()
         elif response.length:
             raise IncompleteRead(received, response.length)
-        return Answer(response.status, response.headers, received)
+        return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, received)
 
     def close(self) -> None:
         self._http.close()
@@ -144,7 +144,7 @@ class _ByProxy:
             raise BrokenConnectionError(str(error) or type(error).__name__) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise NoConnectionError(str(error) or type(error).__name__) from error
-        return Answer(response.status_code, response.headers, bytes(received))
+        return Answer(response.status_code, dict(response.headers), bytes(received))
 
     def close(self) -> None:
         self._http.close()
