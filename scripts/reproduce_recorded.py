@@ -1,13 +1,14 @@
 """Write the recorded results that `evenhand reproduce` shows, from those in reproductions/.
 
-    python scripts/reproduce_recorded.py [--compute]
+    python scripts/reproduce_recorded.py [--compute [ID ...]]
 
 Reads reproductions/*.json and writes src/evenhand/reproduce/data/recorded.json: for every table of the papers that
 needs training or a fetched text, our numbers by row and column (mean, standard deviation and number of models, or value
 and interval), where they come from, and the command that makes them again. Also fills the list of all tables in
 reproductions/README.md and table 17 in dev2019.md. tests/docs/test_recorded.py
 fails if the two do not agree. With --compute, the tables that need no training are computed first, into
-reproductions/computed.json (some minutes; those of Bordia & Bowman need WikiText-2 and CNN/Daily Mail on this disk).
+reproductions/computed.json: all of them (some minutes), or those that are named. Those of Bordia & Bowman need
+WikiText-2 and CNN/Daily Mail on this disk, table 3 of Dawkins the sets of similarities and analogies.
 """
 
 import hashlib
@@ -25,7 +26,7 @@ import evenhand
 from evenhand.data import locate
 from evenhand.errors import counted
 from evenhand.measures.inference.scores import error, gender_gap
-from evenhand.reproduce import beside, published
+from evenhand.reproduce import beside, comparison, published
 from evenhand.reproduce.bordia2019 import CORPORA, FILES, SUBSET
 from evenhand.reproduce.comparison import Estimate, Key, estimates
 from evenhand.reproduce.inputs import PaperInputs
@@ -68,6 +69,7 @@ LABELS = ("neutral", "entailment", "contradiction")
 COMPUTED = (
     *(f"dev2019/table-{number}" for number in (2, 4, 6, 7)),
     *(f"bordia2019/table-{number}" for number in (5, 6, 7, 8)),
+    "dawkins2021/table-3",
     "dawkins2021/table-5",
     "ethayarajh2019/table-1",
     "ethayarajh2019/figure-1",
@@ -465,10 +467,11 @@ def genderedness(results: dict[str, list[Row]]) -> None:
         results.setdefault("ethayarajh2019/table-2", []).append(entry)
 
 
-def compute() -> None:
-    """Write the tables that need no training to reproductions/computed.json."""
-    inputs, items = PaperInputs(), {}
-    for id in COMPUTED:
+def compute(ids: Iterable[str]) -> None:
+    """Write tables that need no training to reproductions/computed.json, beside those that are there."""
+    path, inputs = PAGES / "computed.json", PaperInputs()
+    items = kept("computed.json") if path.exists() else {}
+    for id in ids:
         found = beside(id, inputs)
         if found.missing:
             raise SystemExit(f"{id}: {found.missing[0]}")
@@ -483,8 +486,8 @@ def compute() -> None:
             "command": f"evenhand reproduce {id}",
         }
         items[id] = given(id, one.name, dict(one.values), manifest, one.notes)
-    text = json.dumps(items, ensure_ascii=False, separators=(",", ":"))
-    (PAGES / "computed.json").write_text(text.replace('{"name"', '\n{"name"') + "\n", encoding="utf-8")
+    text = json.dumps({id: items[id] for id in COMPUTED if id in items}, ensure_ascii=False, separators=(",", ":"))
+    path.write_text(text.replace('{"name"', '\n{"name"') + "\n", encoding="utf-8")
 
 
 def computed_from(id: str) -> dict[str, str]:
@@ -503,7 +506,8 @@ def computed_from(id: str) -> dict[str, str]:
 
 def computed(results: dict[str, list[Row]]) -> None:
     """What `compute` wrote."""
-    results |= {id: [one] for id, one in kept("computed.json").items()}
+    for id, one in kept("computed.json").items():
+        results.setdefault(id, []).append(one)
 
 
 def recorded() -> dict[str, Any]:
@@ -563,9 +567,10 @@ def written(content: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["--compute"]:
-        compute()
+    if sys.argv[1:2] == ["--compute"]:
+        compute(sys.argv[2:] or COMPUTED)
     TARGET.write_text(written(recorded()), encoding="utf-8")
+    comparison._content.cache_clear()  # the pages are written from the new records
     for (file, name), make in PAGE_TABLES.items():
         page = PAGES / file
         page.write_text(filled(page.read_text(encoding="utf-8"), name, make()), encoding="utf-8")

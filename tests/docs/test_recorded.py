@@ -41,7 +41,7 @@ def test_a_table_that_needs_training_has_a_record(id: str) -> None:
 def test_what_is_computed_has_a_record_too(id: str) -> None:
     found = beside(id)
     assert found.numbers
-    assert not item(id).expect or found.verdict or id == "dawkins2021/table-3"  # whose record is without MISP
+    assert not item(id).expect or found.verdict
 
 
 def test_records_say_where_they_come_from() -> None:

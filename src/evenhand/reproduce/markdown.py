@@ -111,7 +111,7 @@ def markdown(comparisons: Sequence[PaperComparison]) -> str:
             lines += [f"Holds: **{found.verdict}** ({verdicts(found)}).", ""]
         for series in found.series:
             lines += [f"### {title(found, series)}", ""]
-            lines += [_table(HEADS, rows), ""] if (rows := number_rows(found, series.name)) else []
+            lines += [_table(HEADS, cells), ""] if (cells := number_rows(found, series.name)) else []
             lines += [_table(*own), ""] if (own := own_table(series)) else []
         lines += [f"- {line}" for line in lines_below(found)]
         parts.append("\n".join(lines).rstrip())
@@ -151,7 +151,7 @@ def html(comparisons: Sequence[PaperComparison]) -> str:
         parts.append(f"<p>{escape(found.item.claim)} ({escape(found.item.source)}){verdict}</p>")
         for series in found.series:
             parts.append(f"<h3>{escape(title(found, series))}</h3>")
-            parts += [_html_table(HEADS, rows)] if (rows := number_rows(found, series.name)) else []
+            parts += [_html_table(HEADS, cells)] if (cells := number_rows(found, series.name)) else []
             parts += [_html_table(*own)] if (own := own_table(series)) else []
         parts.append("<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines_below(found)) + "</ul>")
     rules = f"<p>{escape(RULE)}</p><p>{escape(CLAIM_RULE)}</p>"
