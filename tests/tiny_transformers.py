@@ -160,7 +160,7 @@ def save_tiny(folder: Path, class_name: str, *, seed: int = 0, **options: Any) -
     """
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
     torch.manual_seed(seed)
-    causal = class_name.startswith(("GPT2", "Llama", "Gemma"))
+    causal = class_name.startswith(("GPT2", "Llama", "Gemma", "Qwen"))
     tokenizer = gpt2_tokenizer() if causal else bert_tokenizer()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch.jit warns that it is deprecated when DeBERTa is imported

@@ -39,6 +39,10 @@ undisturbed run.
 - **SIGINT, SIGTERM**: at such calls and at random moments; exit codes 130 and 143, or 0 if the work was done.
 - **no reader**: the reader of the output is gone, as with `| head`; exit code 0, and the result is complete.
 - **full cache disk**: nothing fits into the cache. **three at once**: three processes run the command in one folder.
+- **audit-jobs**: the process that the user started, or one of its two workers, is killed; none may stay behind. **serve-rewritten-run**:
+  a server shows the run while the audit that writes it anew is killed; every answer is 200, whole, and of the earlier run or of the new one.
+  **ray-workers-count**: workers of a Ray cluster are killed while they count; the count is that of one process. **full-machine**: home, temporary
+  files, cache and results share one small disk, and commands run as it fills.
 - **new process**: killed at a call, in an interpreter of its own; the other trials fork one that is warm.
 
 """
@@ -57,6 +61,7 @@ kills in the table.
 - A download without a hash could be completed with parts of two versions; this was seen in the code before its trials.
 - debias-map failed once by an error of the trials themselves (of 100 before).
 - `debias --sweep` failed for every vector file, with no fault at all.
+- The trials of audits stopped working when a filter of the page took arguments; the process that is forked kept another one in its place.
 """
 
 

@@ -7,18 +7,21 @@ kill counts only where it ended a process that was at work. `FAULT_TRIALS` is th
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from fault_results import add
-from fault_scenario import write_vectors
+from fault_scenario import write_corpus, write_vectors
+from test_faults import _descendants, _title
 
 import evenhand as eh
 from evenhand.audit.cells import CellStore
@@ -114,3 +117,72 @@ def test_a_killed_audit_of_several_processes(
     if os.environ.get("FAULT_RECORD"):
         counts = {"trials": {"kill": attempts}, "killed": {"before": effective - new, "after": new}}
         add([{"scenario": name, **counts, "problems": [], "seconds": round(time.monotonic() - begun)}], more=True)
+
+
+KILLS_OF_ONE_COUNT = 3  # Ray tries a job four times
+
+
+class Killer(threading.Thread):
+    """Kills workers of a Ray cluster on this machine while they do a job, at random moments."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.killed, self.over, self.choose = 0, threading.Event(), random.Random()
+
+    def run(self) -> None:
+        while self.killed < KILLS_OF_ONE_COUNT and not self.over.wait(self.choose.uniform(0.0, 0.3)):
+            working = [pid for pid in sorted(_descendants(os.getpid())) if _title(pid).startswith("ray::_run_job")]
+            if working:
+                os.kill(self.choose.choice(working), signal.SIGKILL)
+                self.killed += 1
+
+
+def test_ray_workers_that_are_killed_while_they_count(tmp_path: Path) -> None:
+    """Every count is that of one process. A kill counts if the worker was doing a job."""
+    ray = pytest.importorskip("ray")
+    from evenhand.engines import RayEngine
+
+    write_corpus(tmp_path, 1)
+    text = (tmp_path / "texts" / "0.txt").read_text() * 40
+    for number in range(24):
+        (tmp_path / "texts" / f"more-{number}.txt").write_text(text)
+    options = {"bootstrap": 0, "permutations": 0}
+    begun, expected = time.monotonic(), eh.corpus.bias([tmp_path / "texts"], **options)
+    ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    counts, killed = 0, 0
+    try:
+        while killed < TRIALS:
+            counts += 1
+            assert counts < 10 * TRIALS + 20, "nearly all counts ended before a kill"
+            killer = Killer()
+            killer.start()
+            found = eh.corpus.bias([tmp_path / "texts"], engine=RayEngine(), **options)
+            killer.over.set()
+            killer.join()
+            killed += killer.killed
+            assert [score.to_dict() for score in found.scores] == [score.to_dict() for score in expected.scores]
+    finally:
+        ray.shutdown()
+    if os.environ.get("FAULT_RECORD"):
+        numbers = {"trials": {"kill": killed}, "killed": {"after": killed}}  # the result is always the whole one
+        add(
+            [{"scenario": "ray-workers-count", **numbers, "problems": [], "seconds": round(time.monotonic() - begun)}],
+            more=True,
+        )
+
+
+# A machine whose disk is full ---------------------------------------------------------------------------------------
+
+
+def test_a_machine_whose_disk_is_full(tmp_path: Path) -> None:
+    """Home, temporary files, cache and results lie on one small disk; commands run one after the other as it fills."""
+    script = Path(__file__).with_name("full_machine.py")
+    done = subprocess.run([sys.executable, str(script), str(tmp_path)], capture_output=True, text=True, check=False)
+    if done.returncode == 77:
+        pytest.skip("file systems cannot be mounted here")
+    assert done.returncode == 0, done.stderr[-3000:]
+    result = json.loads(done.stdout)
+    assert result["problems"] == []
+    assert result["trials"]["disk"] >= 6
+    if os.environ.get("FAULT_RECORD"):
+        add([result])

@@ -141,10 +141,12 @@ def page(record: dict[str, dict[str, int]]) -> str:
         "Inputs that made a reader fail are in [found](found), by reader; the default test run reads all of them, and "
         "structured mutations of every valid file besides.",
         "",
-        "Arrow and Parquet files are decoded in a child process, which the fuzzer does not see into; before that was so, "
-        "the executions of Parquet files ran in process. The pages answer requests in process, without a socket: a request "
-        "must not lead to an error of the server, to markup that is not of the templates, to an answer without its security "
-        "headers, or to a written file.",
+        "Arrow and Parquet files are decoded by pyarrow in this process; the fuzzer sees our checks in front of it, and not "
+        "its C++. The pages answer requests in process (`pages-`), and through the protocol of the server on a pair of "
+        "sockets (`http-raw`: half requests, odd hosts, dropped forms, clients that break off): a request must not lead to "
+        "an error of the server, to markup that is not of the templates, to an answer without its security headers, or to "
+        "a written file. Chat templates are rendered in process with limits of time and memory, as the child process that "
+        "renders them has (`chat-template`).",
         "",
         "| reader | executions | seconds | inputs that reach new code | kept failures |",
         "|---|--:|--:|--:|--:|",

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 CLASSES = (
     "BertForSequenceClassification", "BertModel", "RobertaForMaskedLM", "DistilBertForMaskedLM", "ModernBertForMaskedLM",
     "AlbertForMaskedLM", "ElectraForMaskedLM", "MPNetForMaskedLM", "DebertaV2ForMaskedLM", "GPT2LMHeadModel",
-    "LlamaForCausalLM", "Qwen2ForCausalLM", "Gemma3ForCausalLM", "T5EncoderModel",
+    "LlamaForCausalLM", "Qwen2ForCausalLM", "Gemma3ForCausalLM",
 )  # fmt: skip
 MEMORY = 768 << 20  # bytes more than the process had before; the models have some ten thousand numbers
 SECONDS = 20  # of a processor
