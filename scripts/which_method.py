@@ -339,16 +339,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "runs/which-method")
     given = parser.parse_args()
     plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
-    for number_of, entry in enumerate(plan["audit"]):
+    for entry in plan["audit"]:
         for concept in entry["concepts"]:
             if given.views and not {entry["view"], f"{entry['view']}:{concept}"} & set(given.views):
                 continue
             found = run(entry, concept, plan["seed"], given.work.resolve())
             record = json.loads(KEPT.read_text()) if KEPT.exists() else {"plan": PLAN.name, "audits": []}
-            key = [number_of, concept]
-            record["audits"] = [a for a in record["audits"] if a["key"] != key] + [{"key": key, **found}]
-            order = {(n, c): (n, e["concepts"].index(c)) for n, e in enumerate(plan["audit"]) for c in e["concepts"]}
-            record["audits"].sort(key=lambda a: order[tuple(a["key"])])
+            order = [(e["view"], about) for e in plan["audit"] for about in e["concepts"]]
+            kept = {(a["view"], a["concept"]): a for a in record["audits"]} | {(entry["view"], concept): found}
+            record["audits"] = [kept[key] for key in order if key in kept]
             write_text(KEPT, compact(record))
             print(entry["view"], concept, len(found["cells"]), "cells", found["failed"], flush=True)
     if PAGE.exists():
