@@ -268,7 +268,7 @@ def points(audits: Sequence[Row]) -> list[Row]:
             }
             found.append(
                 point
-                | {"low": max(ends[0], -2), "high": min(ends[1], 3), "verdict": after.get("verdict", "not tested")}
+                | {"low": max(ends[0], -1.5), "high": min(ends[1], 2.5), "verdict": after.get("verdict", "not tested")}
             )
     return found
 
@@ -305,8 +305,8 @@ def picture(audits: Sequence[Row]) -> dict[str, Any]:
     panels = [*dict.fromkeys(a["concept"] for a in audits), "left", "quality kept"]
     scale = {"domain": list(COLOURS), "range": list(COLOURS.values())}
     y = {"field": "line", "type": "nominal", "sort": order, "title": None, "axis": {"grid": True}}
-    axis = {"values": [-1, 0, 1, 2], "format": "%"}
-    x = {"type": "quantitative", "title": None, "scale": {"domain": [-2, 3], "clamp": True}, "axis": axis}
+    axis = {"values": [0, 1], "format": "%"}
+    x = {"type": "quantitative", "title": None, "scale": {"domain": [-1.5, 2.5], "clamp": True}, "axis": axis}
     both = {"y": y, "color": {"field": "verdict", "type": "nominal", "scale": scale, "title": "distance from no bias"}}
     interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, **both}
     mark = {"type": "point", "filled": True, "size": 40, "opacity": 1}
