@@ -268,7 +268,7 @@ def points(audits: Sequence[Row]) -> list[Row]:
             }
             found.append(
                 point
-                | {"low": max(ends[0], -2), "high": min(ends[1], 3), "verdict": after.get("verdict", "not tested")}
+                | {"low": max(ends[0], -1.5), "high": min(ends[1], 2.5), "verdict": after.get("verdict", "not tested")}
             )
     return found
 
@@ -305,8 +305,8 @@ def picture(audits: Sequence[Row]) -> dict[str, Any]:
     panels = [*dict.fromkeys(a["concept"] for a in audits), "left", "quality kept"]
     scale = {"domain": list(COLOURS), "range": list(COLOURS.values())}
     y = {"field": "line", "type": "nominal", "sort": order, "title": None, "axis": {"grid": True}}
-    axis = {"values": [-1, 0, 1, 2], "format": "%"}
-    x = {"type": "quantitative", "title": None, "scale": {"domain": [-2, 3], "clamp": True}, "axis": axis}
+    axis = {"values": [0, 1], "format": "%"}
+    x = {"type": "quantitative", "title": None, "scale": {"domain": [-1.5, 2.5], "clamp": True}, "axis": axis}
     both = {"y": y, "color": {"field": "verdict", "type": "nominal", "scale": scale, "title": "distance from no bias"}}
     interval = {"x": {**x, "field": "low"}, "x2": {"field": "high"}, **both}
     mark = {"type": "point", "filled": True, "size": 40, "opacity": 1}
@@ -339,16 +339,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "runs/which-method")
     given = parser.parse_args()
     plan = tomllib.loads(PLAN.read_text(encoding="utf-8"))
-    for number_of, entry in enumerate(plan["audit"]):
+    for entry in plan["audit"]:
         for concept in entry["concepts"]:
             if given.views and not {entry["view"], f"{entry['view']}:{concept}"} & set(given.views):
                 continue
             found = run(entry, concept, plan["seed"], given.work.resolve())
             record = json.loads(KEPT.read_text()) if KEPT.exists() else {"plan": PLAN.name, "audits": []}
-            key = [number_of, concept]
-            record["audits"] = [a for a in record["audits"] if a["key"] != key] + [{"key": key, **found}]
-            order = {(n, c): (n, e["concepts"].index(c)) for n, e in enumerate(plan["audit"]) for c in e["concepts"]}
-            record["audits"].sort(key=lambda a: order[tuple(a["key"])])
+            order = [(e["view"], about) for e in plan["audit"] for about in e["concepts"]]
+            kept = {(a["view"], a["concept"]): a for a in record["audits"]} | {(entry["view"], concept): found}
+            record["audits"] = [kept[key] for key in order if key in kept]
             write_text(KEPT, compact(record))
             print(entry["view"], concept, len(found["cells"]), "cells", found["failed"], flush=True)
     if PAGE.exists():
