@@ -3,7 +3,8 @@
     python scripts/steering_experiment.py MODEL --out FOLDER [--device cuda]
 
 First, `bias-by-site` on sentences of a template says which layers carry the difference between two groups of people.
-The methods act at the last layer that carries half of it, and at the middle layer, which is their default. Then three measures that share no sentence
+The methods act at the last layer that carries half of it, and at the middle layer, which is their default. Then
+three measures that share no sentence
 with that template are asked before and after: CrowS-Pairs (gender), pronouns by occupation, and perplexity. Every
 strength has its controls: random directions of the same length, one for each seed.
 
