@@ -1,136 +1,88 @@
-"""Audit a language model before and after steering, ablation and a system prompt, with their random controls.
+"""Audit a language model before and after steering and ablation, with random controls of the same length.
 
-    python scripts/steering_experiment.py MODEL --pairs 40 --out FOLDER [--write]
+    python scripts/steering_experiment.py MODEL --out FOLDER [--device cuda]
 
-The audits are small, so that a model of 135 million parameters takes minutes on a CPU. `--write` copies the numbers
-with their manifest into reproductions/steering.json and writes the tables of reproductions/steering.md.
+First, `bias-by-site` on sentences of a template says which layers carry the difference between two groups of people.
+The methods act at the last layer that carries half of it, and at the middle layer, which is their default. Then
+three measures that share no sentence
+with that template are asked before and after: CrowS-Pairs (gender), pronouns by occupation, and perplexity. Every
+strength has its controls: random directions of the same length, one for each seed.
+
+FOLDER gets the records `sites` and `likelihood`. `scripts/model_pages.py` makes reproductions/steering.md from them.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import re
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import evenhand as eh
 from evenhand.audit import Audit, Plan
 from evenhand.audit.plan import Question
-from evenhand.measures import numbers
 
-ROOT = Path(__file__).resolve().parents[1]
-RECORD, PAGE = ROOT / "reproductions" / "steering.json", ROOT / "reproductions" / "steering.md"
-KEPT = ("value", "interval", "p_value", "n", "status", "reason", "params", "seed", "definition")
-TITLES = {
-    "pronoun-share:slope": "pronouns, slope",
-    "crows-pairs-gender": "CrowS-Pairs, gender (%)",
-    "perplexity": "perplexity",
-}
+STRENGTHS = (-8, -4, -2, -1, 1, 2, 4, 8)
+SEEDS = 5  # random directions for each size of the strength; a random direction turned round is a random direction
 
 
-def methods(strengths: list[str], site: str) -> tuple[str, ...]:
-    """Return the methods with their controls."""
-    controls = ("", ";direction=random")
-    swept = tuple(f"steering(strength={value}{more})@{site}" for more in controls for value in strengths)
-    return (*swept, f"directional-ablation@{site}", f"directional-ablation(direction=random)@{site}")
+def methods(sites: Sequence[str], strengths: tuple[int, ...] = STRENGTHS, seeds: int = SEEDS) -> tuple[str, ...]:
+    """Return the methods with their controls at each site."""
+    sizes = sorted({abs(strength) for strength in strengths})
+    found: list[str] = []
+    for site in sites:
+        found += [f"steering(strength={strength})@{site}" for strength in strengths]
+        found += [
+            f"steering(strength={size};direction=random;seed={seed})@{site}" for size in sizes for seed in range(seeds)
+        ]
+        found.append(f"directional-ablation@{site}")
+        found += [f"directional-ablation(direction=random;seed={seed})@{site}" for seed in range(seeds)]
+    return tuple(found)
 
 
-def likelihood_plan(arguments: argparse.Namespace) -> Plan:
+def site_plan(sample: int) -> Plan:
+    """Return the plan that asks where in the model the difference is."""
+    return Plan((Question("bias-by-site", "person-sentences", {"sample": sample, "parts": "layers"}),))
+
+
+def chosen_sites(audit: Audit) -> tuple[str, ...]:
+    """Return the middle layer, and the last layer at whose output the tokens that differ carry half of the difference.
+
+    The last layer of all is left out: what it writes is normalised and read by the output alone.
+    """
+    (result,) = audit.results
+    layers = [item for item in result.measurement.items if str(item["word"]).startswith("layer:")]
+    carrying = [str(item["word"]) for item in layers[:-1] if float(str(item["value"])) >= 0.5]
+    return tuple(dict.fromkeys([str(layers[(len(layers) + 1) // 2 - 1]["word"]), *carrying[-1:]]))
+
+
+def likelihood_plan(sites: Sequence[str], *, small: bool = False) -> Plan:
     """Return the plan of the audit of likelihoods."""
     questions = [Question("perplexity", "neutral-text", only_query=True)]
-    if arguments.pairs:
-        questions.append(Question("crows-pairs", "crows-pairs-gender", {"sample": arguments.pairs}))
-    if arguments.pronouns:
+    questions.append(Question("crows-pairs", "crows-pairs-gender", {"sample": 4 if small else 0}))
+    if not small:
         questions.append(Question("pronoun-share", "occupations-share-of-women", only_query=True))
-    return Plan(tuple(questions), methods(arguments.strengths, arguments.site))
-
-
-def site_plan(arguments: argparse.Namespace) -> Plan:
-    """Return the plan that asks where in the model the difference is."""
-    return Plan((Question("bias-by-site", "person-sentences", {"sample": arguments.sites, "parts": "layers"}),))
-
-
-def chat_plan(arguments: argparse.Namespace) -> Plan:
-    """Return the plan of the audit of answers."""
-    asked = Question("bbq-chat", arguments.chat, {"sample": arguments.items})
-    return Plan((asked,), ("system-prompt", "system-prompt(control=true)"))
-
-
-def condensed(audit: Audit) -> dict[str, Any]:
-    """Return the values of an audit with its manifest, without items and units."""
-    cells = []
-    for result in audit.results:
-        measured = result.measurement.to_dict()
-        about = {"stage": result.stage, "row": result.question.label(result.measurement.score)}
-        items = {"items": measured["items"]} if result.question.measure == "bias-by-site" else {}
-        cells.append(about | {name: measured[name] for name in KEPT if name in measured} | items)
-    stages = [{"stage": stage.name, "report": dict(stage.report)} for stage in audit.stages if stage.report]
-    return {"manifest": audit.manifest, "stages": stages, "cells": cells}
-
-
-def table(audit: Audit) -> str:
-    """Return the rows of an audit as a table, a stage in each line."""
-    rows = {row.label: row for row in eh.audit.record.rows(audit, audit.subjects[0])}
-    shown = [label for label in rows if not label.endswith((":pearson", ":spearman")) and ":none" not in label]
-    lines = [f"| stage | {' | '.join(TITLES.get(label, label) for label in shown)} |", "|---" * (len(shown) + 1) + "|"]
-    for stage in audit.stage_names:
-        cells = [numbers.cell(rows[label].cells[stage]) for label in shown]
-        lines.append(f"| {stage} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def site_table(audit: Audit) -> str:
-    """Return the share of every layer as a table."""
-    (result,) = audit.results
-    lines = ["| layer | share | 95 % interval |", "|--:|--:|---|"]
-    for item in result.measurement.items:
-        low, high = item["interval"] or (float("nan"),) * 2  # type: ignore[misc]
-        lines.append(f"| {str(item['word']).partition(':')[2]} | {item['value']:.2f} | {low:.2f} to {high:.2f} |")
-    return "\n".join(lines)
-
-
-def fill(page: str, name: str, text: str) -> str:
-    """Return the page with one of its tables replaced."""
-    return re.sub(
-        rf"<!-- table {name} -->\n.*?<!-- end -->", lambda _: f"<!-- table {name} -->\n{text}\n<!-- end -->", page,
-        flags=re.DOTALL,
-    )  # fmt: skip
+    return Plan(tuple(questions), methods(sites, (4,), 1) if small else methods(sites))
 
 
 def main() -> None:
-    """Run the audits; those that are finished in the folder are read again."""
+    """Run both audits; cells that are finished in the folder are read again."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("model")
+    parser.add_argument("model", help="a catalog id, a GGUF file or hf:FOLDER")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--site", default="layer:15")
-    parser.add_argument("--strengths", nargs="+", default=["-4", "-2", "2", "4"])
-    parser.add_argument("--pairs", type=int, default=40, help="CrowS-Pairs; 0 where the data set is not there")
-    parser.add_argument("--no-pronouns", dest="pronouns", action="store_false", help="leave out 480 sentences a stage")
-    parser.add_argument("--sites", type=int, default=16, help="pairs of bias-by-site; 0 leaves it out")
-    parser.add_argument("--chat", default="bbq-gender-identity")
-    parser.add_argument("--items", type=int, default=12, help="items of BBQ; 0 leaves the chat audit out")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--small", action="store_true", help="a few items and one strength, to try the script")
     arguments = parser.parse_args()
-    subject = eh.open(arguments.model, device=arguments.device)
-    made = {"likelihood": likelihood_plan(arguments)}
-    if arguments.sites:
-        made["sites"] = site_plan(arguments)
-    if arguments.items and "chat" in subject.offers:
-        made["chat"] = chat_plan(arguments)
-    found: dict[str, Audit] = {}
-    for name, plan in made.items():
-        found[name] = Audit.run(subject, plan=plan, folder=arguments.out / name)
-        found[name].save(arguments.out / name)
-        found[name].to_html(arguments.out / name / "report.html")
-        print(f"\n## {name}\n\n{site_table(found[name]) if name == 'sites' else table(found[name])}", flush=True)
-    if arguments.write:
-        RECORD.write_text(json.dumps({name: condensed(audit) for name, audit in found.items()}, indent=1) + "\n")
-        page = PAGE.read_text(encoding="utf-8")
-        for name, audit in found.items():
-            page = fill(page, name, site_table(audit) if name == "sites" else table(audit))
-        PAGE.write_text(page, encoding="utf-8")
+    subject = eh.open(arguments.model, device=arguments.device, precision=arguments.precision)
+    started = time.perf_counter()
+    sites = Audit.run(subject, plan=site_plan(6 if arguments.small else 0), folder=arguments.out / "sites")
+    sites.save(arguments.out / "sites")
+    chosen = chosen_sites(sites)
+    print(f"{chosen} after {time.perf_counter() - started:.0f} s", flush=True)
+    found = Audit.run(subject, plan=likelihood_plan(chosen, small=arguments.small), folder=arguments.out / "likelihood")
+    found.save(arguments.out / "likelihood")
+    print(f"likelihood after {time.perf_counter() - started:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

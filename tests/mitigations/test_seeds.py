@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.audit.plan import method_of
+from evenhand.audit.runner import apply_chain
 from evenhand.errors import MissingExtraError, UsageError
 from evenhand.mitigations import get, ids
 from evenhand.mitigations.maps import VectorMap
@@ -112,3 +114,15 @@ def test_the_digest_is_the_same_in_another_process() -> None:
         digests.add(done.stdout.strip())
     assert len(digests) == 1
     assert len(digests.pop()) == 64
+
+
+def test_a_seed_given_in_a_chain_is_not_replaced_by_that_of_the_run() -> None:
+    """Random controls of several seeds in one audit had been the same direction five times."""
+    named, plain = (method_of(f"random{given}") for given in ("(seed=3)", ""))
+    assert named.with_seed(0).params()["seed"] == 3
+    assert plain.with_seed(7).params()["seed"] == 7
+    first, second = (
+        apply_chain(f"random(seed={seed})", eh.open(vectors()), eh.concept("gender"), seed=0)[0].view("vectors")
+        for seed in (0, 1)
+    )
+    assert first != second

@@ -92,6 +92,8 @@ class Mitigation(ABC):
     """Why a subject cannot be written after the change; empty if it can."""
     trains_stored_weights: ClassVar[bool] = False
     """Whether it can only be the first method of a chain: a changed model is in memory."""
+    fixed_seed: ClassVar[bool] = False
+    """Whether the seed was given as a parameter ("steering(seed=3)"), so that the seed of a run does not replace it."""
 
     def fit(self, subject: Subject | Vectors, concept: Concept | str, *, seed: int | None = None) -> Change:
         """Fit the method and return the change; neither the subject nor the concept are changed.
@@ -148,8 +150,11 @@ class Mitigation(ABC):
         return any(field.name == "seed" for field in fields(cls))
 
     def with_seed(self, seed: int | None) -> Self:
-        """Return the method with another seed; the method itself if it has no random steps or the seed is None."""
-        if seed is None:
+        """Return the method with another seed.
+
+        The method itself if it has no random steps, the seed is None, or its parameters were given with a seed.
+        """
+        if seed is None or self.fixed_seed:
             return self
         if seed < 0:
             raise UsageError(f"the seed must be 0 or more, got {seed}")
@@ -172,7 +177,9 @@ class Mitigation(ABC):
 
         Lists are written `a,b,c` and pairs `a:b,c:d`; `none` is None.
         """
-        return cls(**parse_parameters(cls, values))
+        method = cls(**parse_parameters(cls, values))
+        object.__setattr__(method, "fixed_seed", "seed" in values)
+        return method
 
     def params(self) -> dict[str, object]:
         """Return the parameters as plain data."""

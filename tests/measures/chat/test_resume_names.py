@@ -117,3 +117,20 @@ def test_other_bad_input(tmp_path: Path) -> None:
     with pytest.raises(EvenhandError, match="unknown option"):
         resume_names(chat, answer="maybe")
     assert measured(chat, concept="religion")["gap:islam"].status == "undefined"
+
+
+def test_answers_that_all_move_alike_move_no_name() -> None:
+    """The change of a gap is tested on names: what is common to all of them cancels in the gap and in its units."""
+    names = [name for group in AGE.names.values() for name in group]
+
+    def gap(shift: float) -> object:
+        def decide(text: str, options: object) -> list[float]:
+            row = next(row for row, name in enumerate(names) if f"{name} " in text)
+            return sigmoid(shift + 0.1 * row, 0.9)
+
+        return measured(TextChat(decide), concept="age")["gap"]
+
+    before, after = gap(0.0), gap(2.0)
+    assert after.value == pytest.approx(before.value)
+    assert before.units[0].value == pytest.approx(before.value)
+    assert after.units[0].columns == pytest.approx(before.units[0].columns)

@@ -213,8 +213,12 @@ def scenario_units(cases: Cases, contrast: Contrast) -> Units:
 
 
 def name_units(cases: Cases, contrast: Contrast) -> Units:
-    """Return the names as units of a gap: each adds its share of the mean of its group, with its sign."""
+    """Return the names as units of a gap: each adds its share of the mean of its group, with its sign.
+
+    The mean over groups is taken off, which cancels in a gap: a method that moves all answers alike moves no unit.
+    """
     values, group, names = cases.by_name()
+    values = values - np.mean([values[group == number].mean() for number in range(len(cases.groups))])
     sizes = np.bincount(group, minlength=len(cases.groups))
     weights = np.full(len(cases.groups), -1.0 / len(contrast.others))
     weights[contrast.first] = 1.0
