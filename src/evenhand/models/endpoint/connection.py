@@ -17,7 +17,7 @@ from urllib.request import getproxies
 MOST_BYTES = 64 << 20  # of one answer; the log-probabilities of a whole vocabulary take 5 to 30 MB
 
 
-class Answer(NamedTuple):
+class Received(NamedTuple):
     """What a server sends back. Names of headers are in lower case; content is cut a little above `MOST_BYTES`."""
 
     status: int
@@ -39,7 +39,7 @@ class Connection(Protocol):
     `exchange` raises the errors above, and `TimeoutError` where no byte comes for too long.
     """
 
-    def exchange(self, method: str, url: str, content: bytes | None) -> Answer:
+    def exchange(self, method: str, url: str, content: bytes | None) -> Received:
         """Send one request and return its answer."""
 
     def close(self) -> None:
@@ -81,7 +81,7 @@ class _Direct:
         else:
             self._http = HTTPConnection(str(parts.hostname), parts.port, timeout=to.timeout)
 
-    def exchange(self, method: str, url: str, content: bytes | None) -> Answer:
+    def exchange(self, method: str, url: str, content: bytes | None) -> Received:
         target = quote(urlsplit(url).path or "/", safe="/%:@!$&'()*+,;=~")
         while True:
             fresh = self._http.sock is None
@@ -107,7 +107,7 @@ class _Direct:
             self.close()
             raise NoConnectionError(str(error) or type(error).__name__) from error
 
-    def _send(self, method: str, target: str, content: bytes | None) -> Answer:
+    def _send(self, method: str, target: str, content: bytes | None) -> Received:
         self._http.request(method, target, content, self._headers)
         response = self._http.getresponse()
         received = response.read(MOST_BYTES + 1)
@@ -115,7 +115,7 @@ class _Direct:
             self.close()
         elif response.length:
             raise IncompleteRead(received, response.length)
-        return Answer(response.status, {name.lower(): value for name, value in response.headers.items()}, received)
+        return Received(response.status, {name.lower(): value for name, value in response.headers.items()}, received)
 
     def close(self) -> None:
         self._http.close()
@@ -128,7 +128,7 @@ class _ByProxy:
         headers = {"Content-Type": "application/json"} | to.headers
         self._http = httpx.Client(headers=headers, timeout=to.timeout, verify=to.certificates)
 
-    def exchange(self, method: str, url: str, content: bytes | None) -> Answer:
+    def exchange(self, method: str, url: str, content: bytes | None) -> Received:
         import httpx
 
         received = bytearray()
@@ -144,7 +144,7 @@ class _ByProxy:
             raise BrokenConnectionError(str(error) or type(error).__name__) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise NoConnectionError(str(error) or type(error).__name__) from error
-        return Answer(response.status_code, dict(response.headers), bytes(received))
+        return Received(response.status_code, dict(response.headers), bytes(received))
 
     def close(self) -> None:
         self._http.close()
