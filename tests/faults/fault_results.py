@@ -39,7 +39,7 @@ undisturbed run.
 - **SIGINT, SIGTERM**: at such calls and at random moments; exit codes 130 and 143, or 0 if the work was done.
 - **no reader**: the reader of the output is gone, as with `| head`; exit code 0, and the result is complete.
 - **full cache disk**: nothing fits into the cache. **three at once**: three processes run the command in one folder.
-- **audit-jobs**: the process that the user started, or one of its two workers, is killed; none may stay behind. **serve-rewritten-run**:
+- **audit-jobs**: the process that the user started, or one of its two workers, is killed; none may stay behind (**audit-spawned**: the same with new interpreters). **serve-rewritten-run**:
   a server shows the run while the audit that writes it anew is killed; every answer is 200, whole, and of the earlier run or of the new one.
   **ray-workers-count**: workers of a Ray cluster are killed while they count; the count is that of one process. **full-machine**: home, temporary
   files, cache and results share one small disk, and commands run as it fills.
