@@ -363,7 +363,7 @@ def _load_model(
         raise FormatError(
             f"{file.path}: describes a model of {described:,} numbers and stores {stored:,}", hint="fetch it again"
         )
-    options: dict[str, Any] = dtype_option(transformers, dtype)
+    options: dict[str, object] = dtype_option(transformers, dtype)
     if hasattr(transformers, "GgufConfig"):  # otherwise blocks may stay packed, for kernels fetched from the Hub
         options["quantization_config"] = transformers.GgufConfig(dequantize=True)
     with tempfile.TemporaryDirectory() as nothing:  # transformers reads other files beside the one that it is given

@@ -91,7 +91,7 @@ class CorpusSubject(Subject):
         marks = [(file, *_mark(Path(file))) for file in self.files]
         return hashlib.sha256(f"{marks} {reading}".encode()).hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, files and how they are read."""
         plain = super().describe()
         opening = {**asdict(TextOptions()), **plain["opening"], **self._reading}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -50,7 +50,7 @@ def listing(
     print_out(table, f"[dim]{len(rows)} {kind}{more}.[/]")
 
 
-def _measures() -> list[dict[str, Any]]:
+def _measures() -> list[dict[str, object]]:
     from evenhand import measures
     from evenhand.measures.registry import ARROWS
 
@@ -58,13 +58,13 @@ def _measures() -> list[dict[str, Any]]:
     return [{"id": i.id, "better": ARROWS[i.better], "family": i.family, "title": i.title} for i in found]
 
 
-def _methods() -> list[dict[str, Any]]:
+def _methods() -> list[dict[str, object]]:
     from evenhand import mitigations
 
     return [{"id": entry.id, "title": entry.title, "citation": entry.citation} for entry in mitigations.listing()]
 
 
-def _probes() -> list[dict[str, Any]]:
+def _probes() -> list[dict[str, object]]:
     from evenhand.words import probes
 
     return [
@@ -78,7 +78,7 @@ def _probes() -> list[dict[str, Any]]:
     ]
 
 
-def _models() -> list[dict[str, Any]]:
+def _models() -> list[dict[str, object]]:
     from evenhand.subjects import embedded_nli as embedded
     from evenhand.subjects.embedded_nli import TRAINED_ON
 
@@ -88,14 +88,14 @@ def _models() -> list[dict[str, Any]]:
     ]
 
 
-def _data() -> list[dict[str, Any]]:
+def _data() -> list[dict[str, object]]:
     from evenhand import data
 
     entries = data.catalog().values()
     return [{"id": e.id, "kind": e.kind, "here": "yes" if data.locate(e.id) else "", "title": e.title} for e in entries]
 
 
-def _formats() -> list[dict[str, Any]]:
+def _formats() -> list[dict[str, object]]:
     from evenhand.models.vectors.formats import FORMATS
 
     return [
@@ -108,8 +108,8 @@ def _first_sentence(text: str) -> str:
     return text.partition(". ")[0].partition("; ")[0]
 
 
-def _words(kind: str) -> Any:
-    def rows() -> list[dict[str, Any]]:
+def _words(kind: str) -> Callable[[], list[dict[str, object]]]:
+    def rows() -> list[dict[str, object]]:
         from evenhand import words
 
         return [
@@ -125,7 +125,7 @@ def _words(kind: str) -> Any:
     return rows
 
 
-KINDS: dict[str, Any] = {
+KINDS: dict[str, Callable[[], list[dict[str, object]]]] = {
     "measures": _measures,
     "methods": _methods,
     "probes": _probes,
@@ -208,7 +208,7 @@ def _plain(value: Any) -> str:
     return str(value)
 
 
-def _find(name: str) -> dict[str, Any]:
+def _find(name: str) -> dict[str, object]:
     from evenhand import data, measures, mitigations, words
     from evenhand.mitigations.registry import MITIGATIONS
     from evenhand.subjects.nli_models import EMBEDDED
@@ -248,7 +248,7 @@ def _unknown(name: str, known: Iterable[str]) -> UnknownNameError:
     return unknown_name("measure, method, probe, model, word list or data set", name, known)
 
 
-def _model(address: str) -> dict[str, Any]:
+def _model(address: str) -> dict[str, object]:
     """Return the sites of a Hugging Face model, and whether a linear map can be folded there."""
     from evenhand.models.encoders.folding import why_not_foldable
     from evenhand.models.encoders.sites import sites_of
@@ -275,7 +275,7 @@ def _model(address: str) -> dict[str, Any]:
     }
 
 
-def _method(method: type[Mitigation]) -> dict[str, Any]:
+def _method(method: type[Mitigation]) -> dict[str, object]:
     return {
         "kind": "method",
         "id": method.id,
@@ -288,7 +288,7 @@ def _method(method: type[Mitigation]) -> dict[str, Any]:
     }
 
 
-def _measure(info: Info) -> dict[str, Any]:
+def _measure(info: Info) -> dict[str, object]:
     from evenhand.data.citations import bibtex
 
     return {
@@ -305,7 +305,7 @@ def _measure(info: Info) -> dict[str, Any]:
     }
 
 
-def _entry(entry: Any) -> dict[str, Any]:
+def _entry(entry: Any) -> dict[str, object]:
     from evenhand import data
 
     record = asdict(entry)
@@ -314,7 +314,7 @@ def _entry(entry: Any) -> dict[str, Any]:
     return {**record, "here": str(here) if here else "no: evenhand fetch " + entry.id}
 
 
-def _embedded() -> dict[str, Any]:
+def _embedded() -> dict[str, object]:
     import json
     from importlib import resources
 
@@ -322,7 +322,7 @@ def _embedded() -> dict[str, Any]:
     return {"kind": "vectors", "id": "glove-embedded", **json.loads(text)}
 
 
-def _probe(name: str) -> dict[str, Any]:
+def _probe(name: str) -> dict[str, object]:
     """Return templates, fillers, counts, source, expected label and an example."""
     from evenhand.words import probes
     from evenhand.words.probes.catalog import variants
@@ -350,7 +350,7 @@ def _probe(name: str) -> dict[str, Any]:
     }
 
 
-def _models_of(name: str) -> dict[str, Any]:
+def _models_of(name: str) -> dict[str, object]:
     """Return training vectors, accuracy and model card of the embedded models of one condition."""
     from evenhand.subjects import embedded_nli as embedded
     from evenhand.subjects.nli_models import EMBEDDED
@@ -369,7 +369,7 @@ def _models_of(name: str) -> dict[str, Any]:
     }
 
 
-def _side(fillers: tuple[Filler, ...]) -> dict[str, Any]:
+def _side(fillers: tuple[Filler, ...]) -> dict[str, object]:
     """Return the words of a side by group, each group with its size."""
     groups: dict[str, list[str]] = {}
     for filler in fillers:
@@ -383,7 +383,7 @@ def _gap(probe: Probe) -> str:
     return "between the two groups that differ most" if len(probe.groups) > 1 else "none: there is one group"
 
 
-def _template(template: Template, probe: Probe) -> dict[str, Any]:
+def _template(template: Template, probe: Probe) -> dict[str, object]:
     from evenhand.words.probes.phrases import DETERMINER
 
     fillers = {f"{slot} ({len(words)})": list(words) for slot, words in template.fillers.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -151,17 +151,17 @@ def load_leniently(reference: str) -> Concept:
         return find_concept(reference)
 
 
-def _row(concept: Concept) -> dict[str, Any]:
+def _row(concept: Concept) -> dict[str, object]:
     sizes = ", ".join(f"{name} {len(words)}" for name, words in concept.groups.items())
     source = concept.source.title if concept.source else ""
-    row: dict[str, Any] = {"id": concept.name, "language": concept.language, "groups": sizes}
+    row: dict[str, object] = {"id": concept.name, "language": concept.language, "groups": sizes}
     return row | {"pairs": len(concept.pairs), "source": source}
 
 
-def _record(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None) -> dict[str, Any]:
+def _record(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None) -> dict[str, object]:
     from evenhand.words.concept_check import median_ranks
 
-    record: dict[str, Any] = {"concept": concept.name, "language": concept.language}
+    record: dict[str, object] = {"concept": concept.name, "language": concept.language}
     record |= {"passed": not any(flaw.level == "problem" for flaw in flaws)}
     record |= {"groups": {name: len(words) for name, words in concept.groups.items()}}
     if table is not None:
