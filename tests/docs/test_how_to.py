@@ -89,7 +89,7 @@ def test_the_commands_of_the_page_run(
             (place / model).symlink_to(tiny_folder(class_name, **options))
     for entry, class_name in FETCHED.items():
         if entry in text:
-            shutil.copytree(tiny_folder(class_name), data / entry)
+            shutil.copytree(tiny_folder(class_name, num_hidden_layers=4), data / entry)
             for file in catalog()[entry].files:
                 if not (path := data / entry / file.name).exists():
                     path.parent.mkdir(exist_ok=True)
