@@ -428,6 +428,18 @@ def test_a_baseline_fails_only_what_is_worse_beyond_the_intervals() -> None:
         check(other, baseline=base)
 
 
+def test_a_change_that_has_no_test_passes_and_says_so() -> None:
+    pair = []
+    for audit in (made({"original": 0.0}), made({"original": 1.0})):
+        (result,) = audit.results
+        bare = replace(result, measurement=replace(result.measurement, interval=None))
+        pair.append(replace(audit, results=(bare,)))
+    (limit,) = check(pair[1], baseline=pair[0])
+    assert (limit.holds, limit.reason) == (True, "the change was not tested")
+    (same,) = check(pair[0], baseline=pair[0])
+    assert (same.holds, same.reason) == (True, "")
+
+
 # Plans -------------------------------------------------------------------------------------------------------------
 
 

@@ -123,6 +123,8 @@ def _limit_of_change(change: RowChange) -> Limit:
         holds, reason = bool(before.not_interpretable), after.not_interpretable
     elif change.verdict == "worse":
         holds, reason = False, "significantly worse than the baseline"
+    elif change.p is None and change.change:
+        reason = "the change was not tested"
     return Limit(
         change.label, change.subject, change.stage, "baseline", before.value, after.value, holds, reason,
         after.interval, "value", change.p, None if change.p is None else change.paired,
