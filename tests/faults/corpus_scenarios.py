@@ -79,6 +79,6 @@ def _one_text(folder: Path) -> None:
 
 add(
     "cda-file", _one_text,
-    command("debias", "corpus:texts/0.txt", "--method", "cda", "--documents", "line", "-o", "swapped.txt"),
+    command("debias", "corpus:texts/0.txt", "--method", "cda", "--documents", "line", "-o", "swapped.txt", "--overwrite"),
     digest("swapped.txt"), shares=True, warm=_pair_names,
 )  # fmt: skip

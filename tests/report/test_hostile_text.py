@@ -71,3 +71,23 @@ def test_the_page_of_hostile_names_is_clean(audit: eh.Audit, tmp_path: Path) -> 
     assert not UNSAFE.search(text)
     assert not UNSAFE.search(html_table(audit))
     assert audit.to_html(tmp_path / "report.html").read_text(encoding="utf-8") == text
+
+
+def test_the_page_about_a_pair_shows_tokens_and_names_as_text() -> None:
+    """Tokens come from the tokenizer of a model, and the label from its configuration."""
+    from evenhand.models.attribution.pairs import PairAttribution, TokenUnit
+    from evenhand.report.attribution import attribution_page
+
+    evil = "</script><script>alert(1)</script><b onload=x>\x1b[31m\u202e{{ 7*7 }}"
+    numbers = np.array([[0.1, 0.2], [0.3, 0.4]])
+    result = PairAttribution(
+        f"model{evil}", "labels", evil, (f"she{evil}", f"he{evil}"), (0.9, 0.2), (evil, f"layer:1{evil}"),
+        (TokenUnit(f"a{evil}", f"b{evil}", changed=True), TokenUnit(f"c{evil}", f"c{evil}", changed=False)),
+        numbers, (numbers[0], numbers[1]), numbers[:, 0], numbers[:, 1], 0.0,
+    )  # fmt: skip
+    shown = attribution_page(result)
+    assert "<script>alert" not in shown
+    assert "<b onload" not in shown
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+    assert "{{ 7*7 }}" in shown

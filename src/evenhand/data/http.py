@@ -116,11 +116,7 @@ def _fill(
         if not start:
             discard(partial)  # before its tag is replaced: the parts of two versions must not be joined later
         _note_tag(response.headers, partial)
-        try:
-            _receive(response, partial, start=start, total=total, most=expected.size, progress=progress)
-        except _TooLongError:
-            discard(partial)  # it cannot become the right file
-            raise
+        _receive(response, partial, start=start, total=total, most=expected.size, progress=progress)
 
 
 def _open(partial: Path, address: str, timeout: float, handlers: Handlers) -> http.client.HTTPResponse:
@@ -175,14 +171,9 @@ def _tag_file(partial: Path) -> Path:
 
 
 def _receive(
-    response: http.client.HTTPResponse,
-    partial: Path,
-    *,
-    start: int,
-    total: int | None,
-    most: int | None,
+    response: http.client.HTTPResponse, partial: Path, *, start: int, total: int | None, most: int | None,
     progress: DownloadProgress,
-) -> None:
+) -> None:  # fmt: skip
     done = start
     with partial.open("ab" if start else "wb") as out:
         while chunk := response.read1(CHUNK):
@@ -190,17 +181,16 @@ def _receive(
             done += len(chunk)
             progress(done, total)
             if most and done > most:  # a server that does not say how much it sends may never end
-                raise _TooLongError(f"the server sends more than the expected {most:,} bytes")
+                break
         out.flush()
         os.fsync(out.fileno())
+    if most and done > most:
+        discard(partial)  # it cannot become the right file
+        raise FetchError(f"the server sends more than the expected {most:,} bytes")
     if total is not None and done < total:
         raise FetchError(
             f"the transfer stopped after {done:,} of {total:,} bytes", hint="run the command again to resume"
         )
-
-
-class _TooLongError(FetchError):
-    """More bytes arrive than the file has."""
 
 
 class _SafeRedirects(urllib.request.HTTPRedirectHandler):

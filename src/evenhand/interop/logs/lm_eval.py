@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -379,7 +380,7 @@ def _samples_file(results: Path, task: str) -> Path | None:
     if date is None or "/" in task or "\0" in task:
         return None
     found = results.with_name(f"samples_{task}_{date[1]}.jsonl")
-    return found if found.is_file() else None
+    return found if os.path.isfile(found) else None  # noqa: PTH113  does not raise for a long name
 
 
 def _samples(file: Path) -> Iterator[HarnessSample]:
