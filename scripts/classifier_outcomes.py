@@ -144,7 +144,7 @@ def synthetic(folder: Path, seed: int) -> dict[str, Path]:
 def opened(model: Path, texts: Path) -> Any:
     """Return the classifier with labelled texts."""
     return eh.open(
-        f"hf:{model}", texts=str(texts), text="comment", group="group", label="biased", positive_label="toxic",
+        f"hf:{model}", texts=str(texts), text_column="comment", group="group", label="biased", positive_label="toxic",
         device="cpu",
     )  # fmt: skip
 

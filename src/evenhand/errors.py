@@ -132,7 +132,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UnknownNameError
     more = f", and {len(names) - LISTED} more" if len(names) > LISTED else ""
     listing = ", ".join(close) if close else ", ".join(names[:LISTED]) + more
     label = f"list of {kind}" if kind.partition(" ")[0] == "pairs" else kind  # the only kind with a plural name
-    return UnknownNameError(f"there is no {label} {name!r}", hint=f"{'did you mean' if close else 'known'}: {listing}")
+    hint = f"{'did you mean' if close else 'known'}: {listing}"
+    return UnknownNameError(f"there is no {label} {shown(name, most=200)}", hint=hint)
 
 
 def counted(number: int, noun: str) -> str:

@@ -12,6 +12,8 @@ sys.path.insert(0, str(ROOT))
 
 from scripts import option_table  # noqa: E402
 
+pytestmark = pytest.mark.xdist_group("options")  # so that its fixtures are made once
+
 
 @pytest.fixture(scope="module")
 def known() -> dict[option_table.Verb, option_table.Command]:

@@ -360,8 +360,13 @@ def test_a_probe_reads_long_records_only_if_told(tmp_path: Path) -> None:
     assert ok("probe", path, "-p", "mab-explicit", "--max-record", "1", "--json")["n_pairs"] == len(rows)
 
 
+SLOW = pytest.mark.slow
+
+
 @pytest.mark.xdist_group("ray")
-@pytest.mark.parametrize("verb", ["bias", "compare", "cooccur", "probe"])
+@pytest.mark.parametrize(
+    "verb", ["bias", pytest.param("compare", marks=SLOW), "cooccur", pytest.param("probe", marks=SLOW)]
+)
 def test_verbs_on_a_cluster_of_a_given_address(verb: str, text: Path, tmp_path: Path, ray_engine: RayEngine) -> None:
     ray = pytest.importorskip("ray")
     list(ray_engine.map(str, [1]))

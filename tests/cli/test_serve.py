@@ -90,7 +90,7 @@ def test_a_table_and_a_classifier_are_opened_with_their_columns(
     for more in (
         ("-s", f"table:{table}", "--prediction", "yhat"),
         ("-s", f"table:{table}", "--score", "p", "--threshold", "0.5"),
-        ("-s", f"hf:{tiny_folder('BertForSequenceClassification', num_labels=2)}", "--texts", texts, "--text", "said",
+        ("-s", f"hf:{tiny_folder('BertForSequenceClassification', num_labels=2)}", "--texts", texts, "--text-column", "said",
          "--positive-label", "LABEL_1"),
     ):  # fmt: skip
         line = (

@@ -101,7 +101,7 @@ CHANGES: dict[str, dict[str, tuple[tuple[str, ...], tuple[str, ...]]]] = {
         "--threshold": ((*SCORED, "--score", "p"), (*SCORED, "--score", "p", "--threshold", "0.7")),
         "--positive": ((*SCORED, "--score", "p", "--positive", "yes"), (*SCORED, "--score", "p", "--positive", "no")),
         "--texts": ((*TEXTS, "{said}"), (*TEXTS, "{other_said}")),
-        "--text": ((*TEXTS, "{said}", "--text", "text"), (*TEXTS, "{said}", "--text", "other")),
+        "--text-column": ((*TEXTS, "{said}", "--text-column", "text"), (*TEXTS, "{said}", "--text-column", "other")),
         "--positive-label": (
             (*TEXTS, "{said}", "--positive-label", "LABEL_1"),
             (*TEXTS, "{said}", "--positive-label", "LABEL_0"),
@@ -164,7 +164,7 @@ WITHOUT_EFFECT: dict[str, dict[str, str]] = {
         **dict.fromkeys(
             ("--method", "--set", "--save-map", "--site", "--decoder", "--hook", "--device", "--field", "--documents",
              "--skip-bad", "--group", "--label", "--prediction", "--score", "--threshold", "--positive", "--texts",
-             "--text", "--positive-label"),
+             "--text-column", "--positive-label"),
             "not of a sweep, which alone stores results that are read again",
         ),
     },

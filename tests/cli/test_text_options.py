@@ -41,7 +41,7 @@ def texts(tmp_path: Path) -> Path:
 def test_an_audit_leads_with_decisions_and_can_be_repeated(model: str, texts: Path, tmp_path: Path) -> None:
     out = tmp_path / "run"
     command = (
-        "audit", model, "--texts", texts, "--text", "said", "--group", "sex", "--group", "sex,age", "--label", "truth",
+        "audit", model, "--texts", texts, "--text-column", "said", "--group", "sex", "--group", "sex,age", "--label", "truth",
         "--positive", "rude", "--positive-label", "bad", "--threshold", "0.4", "--measure", "group-metrics",
         "--measure", "decision-accuracy", "--measure", "counterfactual", "-m", "equalised-odds", "-o", out,
     )  # fmt: skip
@@ -51,7 +51,7 @@ def test_an_audit_leads_with_decisions_and_can_be_repeated(model: str, texts: Pa
     (subject,) = record["manifest"]["subjects"]
     assert subject["groups"]["sex"] == ["f", "m"]
     assert subject["opening"] | {"device": "", "precision": "", "texts_sha256": ""} == {
-        "texts": str(texts), "text": "said", "group": "sex; sex x age", "label": "truth", "positive": "rude",
+        "texts": str(texts), "text_column": "said", "group": "sex; sex x age", "label": "truth", "positive": "rude",
         "positive_label": "bad", "threshold": "0.4", "texts_sha256": "", "device": "", "precision": "",
     }  # fmt: skip
     assert record["manifest"]["concept"]["name"] == "gender"  # the other measures ask about a concept
@@ -64,7 +64,7 @@ def test_an_audit_leads_with_decisions_and_can_be_repeated(model: str, texts: Pa
 
 def test_debias_writes_decisions_and_thresholds(model: str, texts: Path, tmp_path: Path) -> None:
     line = (
-        "debias", model, "--texts", texts, "--text", "said", "--label", "truth", "--positive", "rude", "--group", "sex",
+        "debias", model, "--texts", texts, "--text-column", "said", "--label", "truth", "--positive", "rude", "--group", "sex",
         "--positive-label", "bad", "-m", "equalised-odds",
     )  # fmt: skip
     result = run(*line, "-o", tmp_path / "out.csv", "--save-map", tmp_path / "rules.json", "--json")
@@ -81,9 +81,9 @@ def test_debias_writes_decisions_and_thresholds(model: str, texts: Path, tmp_pat
     ("options", "code", "message"),
     [
         (("--texts", "none.csv"), 4, "does not exist"),
-        (("--texts", "{texts}", "--group", "sex", "--text", "words"), 4, "there is no column of texts.csv 'words'"),
-        (("--texts", "{texts}", "--group", "sex", "--text", "said", "--label", "truth"), 4, "the classifier has the labels fine, bad"),
-        (("--texts", "{texts}", "--group", "sex", "--text", "said", "--positive-label", "awful"), 4, "has no label 'awful'"),
+        (("--texts", "{texts}", "--group", "sex", "--text-column", "words"), 4, "there is no column of texts.csv 'words'"),
+        (("--texts", "{texts}", "--group", "sex", "--text-column", "said", "--label", "truth"), 4, "the classifier has the labels fine, bad"),
+        (("--texts", "{texts}", "--group", "sex", "--text-column", "said", "--positive-label", "awful"), 4, "has no label 'awful'"),
         (("--group", "sex"), 2, "no file of them is named"),
         ((), 2, "name labelled texts: --texts"),
     ],
@@ -95,7 +95,18 @@ def test_bad_input_is_a_sentence(model: str, texts: Path, options: tuple[str, ..
 
 
 def test_one_measure_alone(model: str, texts: Path) -> None:
-    options = ("--text", "said", "--group", "sex", "--label", "truth", "--positive", "rude", "--positive-label", "bad")
+    options = (
+        "--text-column",
+        "said",
+        "--group",
+        "sex",
+        "--label",
+        "truth",
+        "--positive",
+        "rude",
+        "--positive-label",
+        "bad",
+    )
     result = run("measure", "decision-accuracy", model, "--texts", texts, *options, "--json")
     assert result.exit_code == 0, result.output
     assert [m["score"] for m in json.loads(result.stdout)["measurements"]] == ["accuracy", "balanced-accuracy"]

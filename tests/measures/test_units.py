@@ -30,6 +30,7 @@ BY_VECTORS = ("association", "geometry", "quality", "inference")
 WITHOUT = {
     "corpus-bias": "its unit is the document, of which a corpus has too many to keep",
     "bias-by-site": "it needs a network; test_bias_by_site compares its units with its value",
+    "bias-by-site-labels": "it needs a network; test_bias_by_site_labels compares its units with its value",
 }
 
 

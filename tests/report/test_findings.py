@@ -381,7 +381,7 @@ def many(stages: tuple[str, ...], count: int = 30) -> Audit:
     return audit(rows, stages)
 
 
-@pytest.mark.parametrize("methods", [0, 1, 2, 8])
+@pytest.mark.parametrize("methods", [0, 8, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 2))])
 def test_the_summary_fits_one_screen(methods: int, tmp_path) -> None:
     """60 lines of 80 columns, with the title and the place of the report."""
     record = many((ORIGINAL, *(f"method-{number}" for number in range(methods))))

@@ -165,12 +165,12 @@ def test_which_label_is_positive() -> None:
     ("changes", "options", "message"),
     [
         ({}, {"group": "race"}, "there is no column of data frame 'race'"),
-        ({}, {"text": "words"}, "there is no column of data frame 'words'"),
+        ({}, {"text_column": "words"}, "there is no column of data frame 'words'"),
         ({}, {"positive_label": "rude"}, "the classifier has no label 'rude'; it has fine, bad"),
         ({"sex": ["f"] * 7}, {}, "has 1 known group"),
         ({"comment": [" "] * 7}, {}, "has no rows that can be measured: 7 rows without comment"),
         ({"comment": None}, {}, "no column that is known to hold texts"),
-        ({}, {"text": "sex"}, "cannot hold the texts and something else too"),
+        ({}, {"text_column": "sex"}, "cannot hold the texts and something else too"),
     ],
 )
 def test_bad_input_is_a_sentence(changes: dict[str, Any], options: dict[str, Any], message: str) -> None:

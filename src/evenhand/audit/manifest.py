@@ -28,7 +28,7 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "polars", "safetensors", "torch", 
 OPENING_OPTIONS = (
     "device", "precision", "labels", "vectors", "case", "format", "encoding_errors", "vocabulary", "allow_pickle",
     "system", "prompts", "key_env", "concurrency", "timeout",
-    "group", "label", "prediction", "score", "threshold", "positive", "texts", "text", "positive_label",
+    "group", "label", "prediction", "score", "threshold", "positive", "texts", "text_column", "positive_label",
 )  # fmt: skip
 # The entry of a record that is about several concepts at once, such as the categories of a benchmark.
 SEVERAL = {

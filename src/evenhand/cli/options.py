@@ -179,7 +179,7 @@ TextsFile = Annotated[
     ),
 ]
 TextsColumn = Annotated[
-    str | None, typer.Option("--text", help="Column of --texts with the texts.", show_default="guessed")
+    str | None, typer.Option("--text-column", help="Column of --texts with the texts.", show_default="guessed")
 ]
 PositiveLabel = Annotated[
     str | None,
@@ -260,7 +260,7 @@ class Opening:
     threshold: ThresholdOption = None
     positive: PositiveValue = None
     texts: TextsFile = None
-    text: TextsColumn = None
+    text_column: TextsColumn = None
     positive_label: PositiveLabel = None
 
     def subjects(self, addresses: list[str]) -> list[Subject]:

@@ -503,7 +503,7 @@ class LabelledTexts:
         if not chosen.text:
             raise FormatError(
                 f"{name} has no column that is known to hold texts",
-                hint=f"name one: `text=`; it has {few(frame.columns)}",
+                hint=f"name one: `text_column=`; it has {few(frame.columns)}",
             )
         if chosen.text in (chosen.label, *(part for entry in chosen.group for part in parts_of(entry))):
             raise FormatError(f"{name}: column {chosen.text} cannot hold the texts and something else too")

@@ -81,6 +81,8 @@ COMPUTED: Mapping[str, tuple[str, ...]] = {
     "ethayarajh2019/section-4": ("ethayarajh2019:contrived_attributes", "--vectors"),
 }
 
+WITHOUT_TRAINING = "reproductions/computed.json"  # the record of tables that need no training
+
 
 def beside(id: str, inputs: PaperInputs | None = None) -> PaperComparison:
     """Return a table or figure of a paper beside ours: what is recorded, and what the inputs let compute.
@@ -99,8 +101,13 @@ def beside(id: str, inputs: PaperInputs | None = None) -> PaperComparison:
             missing.append(found)
         else:
             computed += found
-    again = {one.name for one in computed}  # what is computed now replaces the record of the same
-    kept = [one for one in recorded(id) if one.name not in again]
+    # What is computed now replaces the record of the same, and that of the same table from the embedded inputs.
+    again = {one.name for one in computed}
+    kept = [
+        one
+        for one in recorded(id)
+        if one.name not in again and not (computed and one.manifest.get("file") == WITHOUT_TRAINING)
+    ]
     return PaperComparison(wanted, (*computed, *kept), tuple(missing))
 
 

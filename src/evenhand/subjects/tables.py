@@ -186,7 +186,7 @@ class TextLabeller(Subject):
     """A subject with the view `labels` that may be opened with labelled texts. It then offers `outcomes` too."""
 
     text_options: ClassVar[tuple[str, ...]] = (
-        "texts", "text", "group", "label", "threshold", "positive", "positive_label", "format",
+        "texts", "text_column", "group", "label", "threshold", "positive", "positive_label", "format",
     )  # fmt: skip
     texts: LabelledTexts | None = None
 
@@ -213,7 +213,8 @@ class TextLabeller(Subject):
             path = existing(Path(source), what="table of texts")
             frame, name = read_frame(path, table_format(path, format)), path.name
         group, label = outcomes_groups(given.pop("group", None)), given.pop("positive_label", "")
-        self.texts = LabelledTexts.of(frame, name, OutcomeColumns(group=group, **given), labels, label)
+        columns = OutcomeColumns(group=group, text=given.pop("text_column", ""), **given)
+        self.texts = LabelledTexts.of(frame, name, columns, labels, label)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if as_frame(self.opened_with.get("texts")) is not None:
@@ -233,8 +234,10 @@ class TextLabeller(Subject):
     @property
     def opening(self) -> dict[str, Any]:
         """With labelled texts also these, and their columns."""
-        asked = {**self.texts.rows.columns, "texts_sha256": self.texts.digest} if self.texts else {}
-        return super().opening | asked
+        if self.texts is None:
+            return super().opening
+        columns = {"text_column" if role == "text" else role: name for role, name in self.texts.rows.columns.items()}
+        return super().opening | columns | {"texts_sha256": self.texts.digest}
 
     def describe(self) -> dict[str, Any]:
         """With labelled texts also how many were read and left out, and their groups."""

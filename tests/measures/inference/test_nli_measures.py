@@ -21,6 +21,9 @@ FEW = 2_000
 IDS = ("nli-neutrality", "nli-gap", "mab")
 
 
+pytestmark = pytest.mark.xdist_group("nli-measures")  # so that its fixtures are made once
+
+
 @pytest.fixture(scope="module")
 def audit(glove: eh.Vectors) -> eh.Audit:
     return eh.Audit.run(glove, methods=["linear", "span"], measures=["mab"])

@@ -79,7 +79,7 @@ def expected_gradient(model, **options):
     return model.get_input_embeddings().weight.grad
 
 
-@pytest.mark.parametrize("accumulate", [1, 2, 4])
+@pytest.mark.parametrize("accumulate", [1, 4])
 def test_adds_exactly_one_gradient_of_the_term_to_each_update(tmp_path, accumulate: int) -> None:
     start = gpt2()
     plain, regularised = copy.deepcopy(start), copy.deepcopy(start)
@@ -106,7 +106,7 @@ class OwnLoss(torch.nn.Module):
         return (self.inner(input_ids=input_ids, labels=labels).loss,)
 
 
-@pytest.mark.parametrize("accumulate", [1, 4])
+@pytest.mark.parametrize("accumulate", [4])
 def test_a_model_whose_loss_the_trainer_divides(tmp_path, accumulate: int) -> None:
     start = OwnLoss()
     plain, regularised = copy.deepcopy(start), copy.deepcopy(start)

@@ -134,7 +134,7 @@ def test_pairs_by_torch_equal_pairs_by_numpy(monkeypatch, name):
     """A GPU evaluates pairs by torch, a CPU by numpy."""
     ours = factorised(model(workers=1), PROBES[name])
     monkeypatch.setattr(recurrent, "backend", lambda _: backend("torch:cpu", workers=1))
-    assert np.abs(factorised(model(workers=1), PROBES[name]) - ours).max() < 1e-6
+    assert np.abs(factorised(model(workers=1), PROBES[name]) - ours).max() < 2e-6
 
 
 def test_the_number_of_threads_changes_no_bit(monkeypatch):

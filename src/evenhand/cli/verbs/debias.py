@@ -112,7 +112,7 @@ def debias(
     threshold: ThresholdOption = None,
     positive: PositiveValue = None,
     texts: TextsFile = None,
-    text: TextsColumn = None,
+    text_column: TextsColumn = None,
     positive_label: PositiveLabel = None,
     case: CaseOption = None,
     format: VectorFormat = None,
@@ -145,8 +145,8 @@ def debias(
         (opened,) = open_subjects(
             [subject], device=device, case=case, format=format, allow_pickle=allow_pickle or None, field=field,
             documents=documents, skip_bad=skip_bad or None, group=joined_groups(group), label=label,
-            prediction=prediction, score=score, threshold=threshold, positive=positive, texts=texts, text=text,
-            positive_label=positive_label,
+            prediction=prediction, score=score, threshold=threshold, positive=positive, texts=texts,
+            text_column=text_column, positive_label=positive_label,
         )  # fmt: skip
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)

@@ -56,7 +56,8 @@ def measure(
         Opening,
         Only(
             *("device", "precision", "labels", "vectors", "case", "format", "allow_pickle"),
-            *("group", "label", "prediction", "score", "threshold", "positive", "texts", "text", "positive_label"),
+            *("group", "label", "prediction", "score", "threshold", "positive", "texts", "text_column"),
+            "positive_label",
         ),
     ],
     seed: Seed = 0,

@@ -54,7 +54,7 @@ def serve(
         Opening,
         Only(
             *("device", "group", "label", "prediction", "score", "threshold", "positive"),
-            *("texts", "text", "positive_label"),
+            *("texts", "text_column", "positive_label"),
         ),
     ],
     as_json: Json = False,
