@@ -107,7 +107,10 @@ def begun(tmp_path: Path) -> Iterator[Run]:
 
 
 @on_linux
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [
+    (signal.SIGTERM, 143), pytest.param(signal.SIGHUP, 129, marks=pytest.mark.slow),
+    pytest.param(signal.SIGINT, 130, marks=pytest.mark.slow),
+])  # fmt: skip
 def test_a_signal_ends_all_processes_at_once(begun: Run, number: signal.Signals, code: int) -> None:
     busy = slowdown()
     begun.process.send_signal(number)

@@ -111,7 +111,7 @@ LINES = st.lists(st.lists(FIELDS, max_size=5).map(" ".join), max_size=8)
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".vec"])
-@settings(FUZZ, max_examples=250)
+@settings(FUZZ, max_examples=100)
 @given(
     lines=LINES, header=st.none() | st.tuples(st.integers(0, 9), st.integers(0, 5)), end=st.sampled_from(["\n", "\r\n"])
 )
@@ -137,7 +137,7 @@ def test_cut_off_at_every_byte(suffix: str) -> None:
 
 
 @each_format
-@settings(FUZZ, max_examples=250)
+@settings(FUZZ, max_examples=100)
 @given(data=st.data())
 def test_bits_flipped_and_bytes_put_in(suffix: str, data: st.DataObject) -> None:
     content = bytearray(WHOLE[suffix])

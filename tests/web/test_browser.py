@@ -107,7 +107,7 @@ def test_an_audit_is_started_and_its_cells_arrive(browser: Chromium, address: st
     assert "Score card" in browser.text()
 
 
-@pytest.mark.parametrize("width", [360, 400, 500])
+@pytest.mark.parametrize("width", [360, *(pytest.param(width, marks=pytest.mark.slow) for width in (400, 500))])
 def test_nothing_is_wider_than_a_phone(browser: Chromium, address: str, width: int) -> None:
     browser.resize(1000)
     browser.open(f"{address}runs")
