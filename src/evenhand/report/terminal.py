@@ -114,7 +114,7 @@ class CardTable:
 
 def _fitting_card(card: CardTable, lines: int) -> Iterator[RenderableType]:
     """Yield as many rows of a card as fit, the meaning of their signs, and how many rows are left out."""
-    for most in range(len(card.rows), 0, -1):
+    for most in range(min(len(card.rows), lines), 0, -1):  # a row takes a line at least
         free = most - sum(label in card.kept for label, *_ in card.rows)
         others = [label for label, *_ in card.rows if label not in card.kept][: max(0, free)]
         shown = [row for row in card.rows if row[0] in card.kept or row[0] in others]
