@@ -365,7 +365,13 @@ SLOW = pytest.mark.slow
 
 @pytest.mark.xdist_group("ray")
 @pytest.mark.parametrize(
-    "verb", ["bias", pytest.param("compare", marks=SLOW), "cooccur", pytest.param("probe", marks=SLOW)]
+    "verb",
+    [
+        "bias",
+        pytest.param("compare", marks=SLOW),
+        pytest.param("cooccur", marks=SLOW),
+        pytest.param("probe", marks=SLOW),
+    ],
 )
 def test_verbs_on_a_cluster_of_a_given_address(verb: str, text: Path, tmp_path: Path, ray_engine: RayEngine) -> None:
     ray = pytest.importorskip("ray")

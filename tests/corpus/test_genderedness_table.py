@@ -65,6 +65,7 @@ def test_below_min_cooccurrence_can_be_left_out_with_the_reason() -> None:
         genderedness(counts, "doctor", pairs=PAIR)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.floats(-15, -3), min_size=4, max_size=12, unique_by=lambda c: round(c, 1)),
     st.floats(-2.5, 8),

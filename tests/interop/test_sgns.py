@@ -50,6 +50,7 @@ def test_the_same_training_is_the_same_files(tmp_path: Path) -> None:
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
+@pytest.mark.slow
 def test_bytes_do_not_depend_on_the_hash_seed() -> None:
     code = (
         "from evenhand.interop.gensim import train_sgns; from evenhand.corpus import Texts;"

@@ -58,6 +58,7 @@ def is_old_or_new(path: Path) -> str:
     return kind
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_moment_leaves_whole_files(tmp_path: Path) -> None:
     chance = random.Random(0)
     clean = tmp_path / "clean"

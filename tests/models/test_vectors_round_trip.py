@@ -57,7 +57,7 @@ def saved(made: Vectors, path: Path) -> str:
 
 
 @pytest.mark.parametrize("suffix", [".txt", ".vec", ".npy"])
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(made=vectors(SPACED))
 def test_words_with_spaces_come_back_or_are_refused(suffix: str, made: Vectors) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -37,6 +37,7 @@ def act(folder: Path, **inputs: str) -> tuple[subprocess.CompletedProcess[str], 
     return done, (folder / "summary.md").read_text(), outputs
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
 def test_the_action_audits_checks_and_writes_the_summary(tmp_path: Path) -> None:
     options = "--no-methods\n--measure\nweat\n--query\nweat-6\n"
