@@ -273,7 +273,12 @@ def page(records: Sequence[dict[str, object]], equivalent: dict[str, str]) -> st
         share = counts["noticed"] / max(1, counts["noticed"] + counts["survived"])
         cells = [sum(counts.values()), counts["noticed"], counts["equivalent"], counts["survived"]]
         lines.append(f"| {name} | {' | '.join(map(str, cells))} | {100 * share:.0f} % |")
-    lines += ["", "The share leaves out equivalent changes, which `equivalent.json` lists with the reason.", ""]
+    lines += [
+        "",
+        "The share leaves out equivalent changes, which `equivalent.json` lists with the reason. Changes that survived a first run",
+        "and have had a test written for them since count as noticed, so the share of a fresh sample is lower.",
+        "",
+    ]
     if sum(total.values()) < FEW:
         lines += [f"**Too few changes for a rate**: the aim of {100 * GOAL:.0f} % has not been tested yet.", ""]
     lines += ["## Not noticed", "", *(survivors or ["None."]), ""]
