@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -208,3 +210,21 @@ def test_neighbours_are_not_pickled_with_vectors() -> None:
     vectors = Vectors([f"w{row}" for row in range(9)], np.random.default_rng(0).normal(size=(9, 4)))
     neighbours_among(vectors, np.arange(9), np.arange(9), 2)
     assert not pickle.loads(pickle.dumps(vectors)).known_neighbours
+
+
+def test_threads_that_share_vectors_find_the_same_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors = Vectors([f"w{row}" for row in range(60)], np.random.default_rng(0).normal(size=(60, 4)))
+    pool, both = np.arange(60), Barrier(2)
+    alone = neighbours_among(Vectors(vectors.words, vectors.matrix), np.arange(40), pool, 3)
+
+    def slowly(*arguments: object, **options: object) -> object:
+        both.wait(timeout=10)  # both threads have seen that nothing is known yet
+        return nearest(*arguments, **options)
+
+    monkeypatch.setattr(neighbours, "nearest", slowly)
+    parts = [np.arange(25), np.arange(15, 40)]
+    with ThreadPoolExecutor(2) as pool_of_threads:
+        found = list(pool_of_threads.map(lambda rows: neighbours_among(vectors, rows, pool, 3), parts))
+    for rows, each in zip(parts, found, strict=True):
+        np.testing.assert_array_equal(each, alone[rows])
+    np.testing.assert_array_equal(neighbours_among(vectors, np.arange(40), pool, 3), alone)

@@ -59,12 +59,13 @@ def nearest(
 
 @dataclass
 class KnownNeighbours:
-    """The neighbours among one pool that were found so far: indices into the pool, a row for each word."""
+    """The neighbours among one pool that were found so far: for each row of the vectors, indices into the pool.
+
+    No entry depends on another, so threads that share vectors may add to it at the same time.
+    """
 
     k: int
-    places: dict[int, int] = field(default_factory=dict)
-    """Where the neighbours of each row of the vectors stand."""
-    found: list[Rows] = field(default_factory=list)
+    found: dict[int, Rows] = field(default_factory=dict)
 
 
 def neighbours_among(vectors: Vectors, rows: Rows, pool: Rows, k: int) -> Rows:
@@ -74,19 +75,18 @@ def neighbours_among(vectors: Vectors, rows: Rows, pool: Rows, k: int) -> Rows:
     """
     if k < 1 or k >= len(pool):
         raise UsageError(f"k={k} neighbours requested from {len(pool) - 1:,} words", hint="use a smaller k")
-    known = vectors.known_neighbours.get(pool.tobytes())
+    key = pool.tobytes()
+    known = vectors.known_neighbours.get(key)
     if known is None or known.k < k:
-        known = KnownNeighbours(min(max(k, SOUGHT), len(pool) - 1))
-        vectors.known_neighbours[pool.tobytes()] = known
-    missing = np.array([row for row in dict.fromkeys(rows.tolist()) if row not in known.places], dtype=np.int64)
+        known = vectors.known_neighbours[key] = KnownNeighbours(min(max(k, SOUGHT), len(pool) - 1))
+    missing = np.array([row for row in dict.fromkeys(rows.tolist()) if row not in known.found], dtype=np.int64)
     if len(missing):
         own = np.full(len(vectors), -1, dtype=np.int64)
         own[pool] = np.arange(len(pool))
         queries, candidates = unit_float32(vectors, missing), unit_float32(vectors, pool)
         found, _ = nearest(queries, candidates, known.k, exclude=own[missing])
-        known.places |= {row: len(known.found) + place for place, row in enumerate(missing.tolist())}
-        known.found += list(found)
-    return np.array([known.found[known.places[row]][:k] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), k)
+        known.found.update(zip(missing.tolist(), found, strict=True))
+    return np.array([known.found[row][:k] for row in rows.tolist()], dtype=np.int64).reshape(len(rows), k)
 
 
 def _mask(block: NDArray[np.float32], exclude: Rows) -> None:
