@@ -44,7 +44,8 @@ from evenhand.models.vectors import Vectors
 from evenhand.words.probes import probe
 
 HERE = Path(__file__).parent
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}  # of a training step
+RATES = ("float32", "bfloat16", "float16")
 Row = dict[str, Any]
 
 
@@ -53,7 +54,7 @@ class Device:
 
     def __init__(self, name: str, repeats: int) -> None:
         self.name, self.repeats = name, repeats
-        self.rates = {kind: self._rate(dtype) for kind, dtype in DTYPES.items()}
+        self.rates = {kind: self._rate(getattr(torch, kind)) for kind in RATES}
 
     def seconds(self, call: Callable[[], object]) -> float:
         """Return the wall time of a call, everything finished."""
@@ -149,10 +150,9 @@ def transformer_row(device: Device, quick: bool) -> Row:
     """The same probe through a classifier of BERT-base's size."""
     full = probe("gender-occupation")
     asked = transformer_probe.limited(full, 2 if quick else 60)
-    precision = "bfloat16" if device.name.startswith("cuda") else "float32"
     with tempfile.TemporaryDirectory() as folder:
         transformer_probe.make(full, Path(folder), 2 if quick else 12, device.name)
-        model = TransformerNLI(folder, precision=precision, device=device.name, name="synthetic")
+        model = TransformerNLI(folder, device=device.name, name="synthetic")
     texts = asked.texts(probes.evenly(asked, min(20_000, asked.n_pairs)))
     lengths = np.array([len(ids) for ids in transformer_probe.tokenizer(full)(*texts)["input_ids"]])
     width, layers = 768, 2 if quick else 12
@@ -164,7 +164,7 @@ def transformer_row(device: Device, quick: bool) -> Row:
         lambda: probes.factorised(model, asked),
         lambda: model.predict(*texts),
         times=asked.n_pairs / len(texts[0]),
-        precision=precision,
+        precision=model.device_model.precision,
         flops=round(asked.n_pairs * one),
         what="batches of pairs of equal length",
     )

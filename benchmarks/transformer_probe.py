@@ -1,4 +1,4 @@
-"""A BERT-base-sized classifier over the whole gender probe: time in bfloat16, and agreement with float32.
+"""A BERT-base-sized classifier over the whole gender probe: time in half precision, and agreement with float32.
 
     python benchmarks/transformer_probe.py [--sample 100000] [--whole-float32] [--device auto] [--batch TOKENS]
                                            [--precision auto] [--limit-phrases N] [--layers 12]
@@ -8,7 +8,7 @@ its sentence vectors differ most from pair to pair, as those of a trained classi
 the probe is and how well number formats agree; it says nothing about bias. The word pieces are made from the words of
 the probe: words of up to eight letters whole, longer ones in two.
 
-All pairs go through `TransformerNLI` in bfloat16 (float32 without a GPU) and are scored, with intervals. A stratified
+All pairs go through `TransformerNLI` in float16 (float32 without a GPU) and are scored, with intervals. A stratified
 sample is asked again pair by pair, in both formats; with --whole-float32 so are all pairs, in float32. --limit-phrases
 asks about a few phrases only, to try the script. Prints one JSON line, and a fuller one after --whole-float32.
 """
@@ -202,7 +202,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--sample", type=int, default=100_000)
     parser.add_argument("--whole-float32", action="store_true")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--precision", default="auto", help="of the timed run: bfloat16 where there is a GPU")
+    parser.add_argument("--precision", default="auto", help="of the timed run: float16 where there is a GPU")
     parser.add_argument("--batch", type=int, help="tokens at once")
     parser.add_argument("--limit-phrases", type=int)
     parser.add_argument("--layers", type=int, default=12)

@@ -11,13 +11,13 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand import data  # noqa: E402
-from evenhand.errors import EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
+from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
 from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
 from evenhand.models.nli.transformer import (  # noqa: E402  # noqa: E402  # noqa: E402
+    DeviceModel,
     LengthBatches,
-    SplitLinear,
     TransformerNLI,
     from_text,
     meaning,
@@ -366,26 +366,44 @@ def test_shorter_numbers_answer_nearly_the_same(kind, precision, most):
     assert 0 < difference < most
 
 
-def test_the_last_layer_stays_in_float32():
-    for precision in ("bfloat16", "float16"):
-        model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu", precision=precision).device_model.model
-        assert model.classifier.weight.dtype == torch.float32
-        assert model.bert.pooler.dense.weight.dtype == getattr(torch, precision)
+@pytest.mark.parametrize("precision", ["bfloat16", "float16"])
+def test_the_last_layer_stays_in_float32(precision):
+    model = TransformerNLI(classifier(), bert_tokenizer(), device="cpu", precision=precision).device_model
+    kinds = {}
+    for name in ("bert.pooler.dense", "classifier"):
+        model.model.get_submodule(name).register_forward_hook(lambda *a, name=name: kinds.update({name: a[-1].dtype}))
+    rounded = model(torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]]))
+    assert kinds == {"bert.pooler.dense": getattr(torch, precision), "classifier": torch.float32}
+    assert rounded.dtype == torch.float32
 
 
-def test_a_split_layer_rounds_its_input_only():
-    torch.manual_seed(1)
-    layer, inputs = torch.nn.Linear(64, 32), torch.randn(5, 7, 64)
-    rounded = inputs.bfloat16().float()
-    expected = layer(rounded)
-    found = SplitLinear(layer)(inputs)
-    assert found.shape == expected.shape
-    # one rounding of the sum to eight bits; rounded weights would miss it by several
-    assert (found - expected).abs().max() <= expected.abs().max() * 2**-8
-    many = torch.randn(4096, 64).bfloat16().float()
-    drift = (SplitLinear(layer)(many) - layer(many)).mean(0).abs().mean()
-    rounded_weights = (many @ layer.weight.bfloat16().float().T + layer.bias - layer(many)).std(0).mean()
-    assert drift < rounded_weights / 10
+def overflowing() -> DeviceModel:
+    """A model whose first layer gives numbers beyond float16, and which may go on in float32, as on a GPU."""
+    model = classifier()
+    with torch.no_grad():
+        model.bert.encoder.layer[0].intermediate.dense.bias.fill_(1e5)
+    found = DeviceModel(model, torch.device("cpu"), "float16", None)
+    found.may_widen = True
+    return found
+
+
+def test_values_beyond_float16_are_computed_in_float32():
+    ids, types = torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]])
+    model = overflowing()
+    with pytest.warns(EvenhandWarning, match="values beyond float16: it goes on in float32"):
+        found = model.probabilities(lambda: model(ids, types).numpy())
+    assert model.precision == "float32"
+    assert np.isfinite(found).all()
+    assert np.array_equal(found, model.probabilities(lambda: model(ids, types).numpy()))  # no second warning
+
+
+def test_values_beyond_a_chosen_float16_are_an_error():
+    model = classifier()
+    with torch.no_grad():
+        model.bert.encoder.layer[0].intermediate.dense.bias.fill_(1e5)
+    chosen = TransformerNLI(model, bert_tokenizer(), device="cpu", precision="float16")
+    with pytest.raises(EvenhandError, match="has values beyond float16"):
+        chosen.predict(["a man eats"], ["a person eats"])
 
 
 def test_a_model_handed_in_is_left_as_it_was():

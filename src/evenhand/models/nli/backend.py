@@ -32,6 +32,7 @@ class ArrayBackend:
         xp: The module, numpy or torch.
         put: Copy an array to the device, as float32 or int64.
         get: Copy an array back as numpy.
+        fetch: Start to copy an array back; the function that it returns waits for the copy.
         empty: Allocate a float32 array.
         workers: Number of threads that evaluate blocks.
         pairs_at_once: Size of a block in pairs.
@@ -44,6 +45,7 @@ class ArrayBackend:
     xp: ModuleType
     put: Callable[[ArrayLike], Array]
     get: Callable[[Array], Matrix]
+    fetch: Callable[[Array], Callable[[], Matrix]]
     empty: Callable[[tuple[int, ...]], Array]
     workers: int
     pairs_at_once: int
@@ -84,6 +86,7 @@ def _numpy(workers: int) -> ArrayBackend:
         np,
         put,
         np.asarray,
+        lambda array: lambda: array,
         lambda shape: np.empty(shape, np.float32),
         workers,
         1_024,
@@ -97,8 +100,10 @@ def _torch(device: str, workers: int) -> ArrayBackend:
     on_cpu = torch_device(device).type == "cpu"
 
     def put(values: ArrayLike) -> Array:
-        array = np.array(values)  # a copy: torch warns about read-only arrays
-        return torch.as_tensor(array, dtype=torch.float32 if array.dtype.kind == "f" else torch.int64, device=device)
+        kind = np.float32 if np.asarray(values).dtype.kind == "f" else np.int64
+        tensor = torch.from_numpy(np.array(values, kind))  # a copy: torch warns about read-only arrays
+        # A copy from other memory would wait for all that the GPU has to do.
+        return tensor if on_cpu else tensor.pin_memory().to(device, non_blocking=True)
 
     @contextlib.contextmanager
     def single_threaded() -> Iterator[None]:
@@ -115,11 +120,25 @@ def _torch(device: str, workers: int) -> ArrayBackend:
         with torch.inference_mode():
             yield
 
+    def fetch(array: Array) -> Callable[[], Matrix]:
+        # A copy to page-locked memory does not stop the processor, which prepares the next block meanwhile.
+        copied = torch.empty(array.shape, dtype=array.dtype, pin_memory=not on_cpu)
+        copied.copy_(array, non_blocking=not on_cpu)
+        done = None if on_cpu else torch.cuda.current_stream(device).record_event()
+
+        def wait() -> Matrix:
+            if done:
+                done.synchronize()
+            return np.asarray(copied.numpy())
+
+        return wait
+
     return ArrayBackend(
         f"torch:{device}",
         torch,
         put,
         lambda array: np.asarray(array.cpu().numpy()),
+        fetch,
         lambda shape: torch.empty(shape, dtype=torch.float32, device=device),
         workers if on_cpu else 1,
         1_024 if on_cpu else 200_000,

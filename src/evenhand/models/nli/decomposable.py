@@ -31,6 +31,7 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import FormatError
 from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
 from evenhand.models.nli.factorised import (
+    ComingGrid,
     PairLayers,
     PhraseShape,
     Subjects,
@@ -39,6 +40,7 @@ from evenhand.models.nli.factorised import (
     phrase_shapes,
     renumber,
     run_jobs,
+    write_block,
 )
 from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
@@ -350,20 +352,20 @@ def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
     yield from run_jobs(jobs, model.backend)
 
 
-def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> Grid:
+def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> ComingGrid:
     """Return the probabilities of a few phrases, for every combination of subject lengths."""
     phrases = shape.phrases[span]
-    answers = np.empty((len(phrases), *sizes[1:], len(LABELS)), np.float32)
     backend = kernel.weights.backend
     few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (sizes[1] * sizes[2]))
     with backend.worker():
+        answers = backend.empty((len(phrases), *sizes[1:], len(LABELS)))
         for start in range(0, len(phrases), few):
             part = slice(start, start + few)
             _fill(answers[part], kernel, shape, backend.put(shape.tokens[span][part]))
-    return Grid(phrases, answers)
+        return ComingGrid(phrases, backend.fetch(answers))
 
 
-def _fill(answers: Matrix, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
+def _fill(answers: Array, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
     """Write the probabilities of a few phrases, for every combination of subject lengths."""
     backend = kernel.weights.backend
     premise, hypothesis = (
@@ -373,9 +375,8 @@ def _fill(answers: Matrix, kernel: Kernel, shape: PhraseShape, tokens: Array) ->
     for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
         rows = len(h_fillers) * (len(p.attend) + len(h.attend))
         for part, premises in cut_blocks(len(tokens), len(p_fillers), each=rows, most=2 * backend.pairs_at_once):
-            block = backend.get(kernel.pairs(p.part(part, premises), h.part(part, slice(None))))
-            cells = np.ix_(np.arange(len(tokens))[part], p_fillers[premises], h_fillers)
-            answers[cells] = block.transpose(1, 3, 2, 0)
+            block = kernel.pairs(p.part(part, premises), h.part(part, slice(None)))
+            write_block(answers[part], block, (p_fillers[premises], h_fillers), backend)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from evenhand.arrays import Rows
+from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
 from evenhand.models.nli.over_vectors import Lookup
 from evenhand.models.nli.protocol import LABELS, Grid
@@ -39,8 +39,8 @@ class Sizes(NamedTuple):
 
 # On a CPU, the rows of a sentence and their intermediate results stay in the cache.
 ON_CPU = Sizes(pairs=32_768, subjects=41, tokens=3_000, rows=3_500)
-# On a GPU all rows take 1.2 GB, half of them at a time.
-ON_GPU = Sizes(pairs=100_000, subjects=512, tokens=200_000, rows=1_500_000)
+# On a GPU all rows take 1.2 GB, half of them at a time, and the states of 300 phrases of the gender probe 1 GB.
+ON_GPU = Sizes(pairs=300_000, subjects=512, tokens=400_000, rows=1_500_000)
 
 
 class FrameEncoder(Protocol):
@@ -124,11 +124,11 @@ def _parts(frames: Frames, sizes: Sizes, shape: tuple[int, int, int]) -> list[sl
     return [slice(start, start + step) for start in range(0, len(frames.phrases), step)]
 
 
-def _frame_grid(evaluator: BlockEvaluator, frames: Frames, part: slice, shape: tuple[int, int, int]) -> Grid:
+def _frame_grid(evaluator: BlockEvaluator, frames: Frames, part: slice, shape: tuple[int, int, int]) -> ComingGrid:
     """Return the probabilities of a few phrases, for every combination of subject groups."""
     phrases, encoder, kernel = frames.phrases[part], evaluator.encoder, evaluator.kernel
-    answers = np.empty((len(phrases), *shape[1:], len(LABELS)), np.float32)
     with encoder.weights.backend.worker():
+        answers = kernel.backend.empty((len(phrases), *shape[1:], len(LABELS)))
         around = encoder.frames(frames.before[part], frames.after[part])
 
         def encode(side: tuple[Subjects, ...]) -> Iterator[tuple[Rows, EncodedSentences]]:
@@ -139,9 +139,14 @@ def _frame_grid(evaluator: BlockEvaluator, frames: Frames, part: slice, shape: t
             rows = len(h_fillers) * (p.states.shape[1] + h.states.shape[1])
             for span, premises in cut_blocks(len(phrases), len(p_fillers), each=rows, most=evaluator.sizes.rows):
                 block = kernel.probabilities(p.part(span, premises), h.part(span, slice(None)))
-                cells = np.ix_(np.arange(len(phrases))[span], p_fillers[premises], h_fillers)
-                answers[cells] = kernel.backend.get(block).transpose(1, 3, 2, 0)
-    return Grid(phrases, answers)
+                write_block(answers[span], block, (p_fillers[premises], h_fillers), kernel.backend)
+        return ComingGrid(phrases, kernel.backend.fetch(answers))
+
+
+def write_block(answers: Array, block: Array, fillers: tuple[Rows, Rows], backend: ArrayBackend) -> None:
+    """Write (labels, phrases, hypotheses, premises) probabilities into the cells of these premises and hypotheses."""
+    premises, hypotheses = map(backend.put, fillers)
+    answers[:, premises[:, None], hypotheses] = backend.xp.moveaxis(block, 0, -1).swapaxes(1, 2)
 
 
 class PairKernel:
@@ -194,22 +199,41 @@ class PairKernel:
         return compared.reshape(phrases, sentences, own_tokens, own_sentences, -1).sum(axis=2)
 
 
-def run_jobs(jobs: Iterator[Callable[[], Grid]], backend: ArrayBackend) -> Iterator[Grid]:
-    """Yield the results of the jobs in order; a few of them run ahead in the backend's threads."""
+class ComingGrid(NamedTuple):
+    """A grid whose probabilities may still be on their way from the device."""
+
+    phrases: Rows
+    wait: Callable[[], Matrix]
+
+    def result(self) -> Grid:
+        """Return the grid, once it is here."""
+        return Grid(self.phrases, self.wait())
+
+
+def run_jobs(jobs: Iterator[Callable[[], ComingGrid]], backend: ArrayBackend) -> Iterator[Grid]:
+    """Yield the results of the jobs in order; a few of them run ahead in the backend's threads.
+
+    With one thread, the next job is started before the caller gets a result: a GPU computes it meanwhile.
+    """
     from concurrent.futures import Future, ThreadPoolExecutor
 
     if backend.workers < 2:
+        coming: deque[ComingGrid] = deque()
         with backend.single_threaded():
-            yield from (job() for job in jobs)
+            for job in jobs:
+                coming.append(job())
+                if len(coming) > 1:
+                    yield coming.popleft().result()
+            yield from (grid.result() for grid in coming)
         return
     with backend.single_threaded(), ThreadPoolExecutor(backend.workers) as pool:
-        waiting: deque[Future[Grid]] = deque()
+        waiting: deque[Future[ComingGrid]] = deque()
         for job in jobs:
             waiting.append(pool.submit(job))
             if len(waiting) > backend.workers + 1:
-                yield waiting.popleft().result()
+                yield waiting.popleft().result().result()
         while waiting:
-            yield waiting.popleft().result()
+            yield waiting.popleft().result().result()
 
 
 @dataclass(frozen=True)

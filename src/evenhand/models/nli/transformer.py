@@ -6,7 +6,7 @@ import copy
 import os
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ import torch
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError
-from evenhand.models.device import model_errors, resolve_precision, torch_device
+from evenhand.models.device import model_errors, resolve_precision, torch_device, torch_dtype
 from evenhand.models.encoders.transformer import Transformer, load_model
 from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
@@ -56,9 +56,10 @@ class TransformerNLI:
         labels: Order of the outputs. By default it is read from the configuration (`id2label`, `label2id`), and an
             error is raised if the names there do not determine it.
         device: auto, cpu or cuda.
-        precision: auto is bfloat16 on a GPU and float32 elsewhere. bfloat16 applies to products only, with exact
-            weights, so scores match float32. float16 is faster, but overflows in some models, which raises an
-            error.
+        precision: Precision of the products; weights, sums and normalisation stay in float32. auto is float16 on a
+            GPU, where probabilities differ from float32 by some thousandths at most, and float32 elsewhere. Values
+            beyond float16 are an error, and with auto a warning: the model then goes on in float32. bfloat16 has no
+            such limit and is eight times less exact.
         batch: Tokens in a batch.
         name: The name of the model; by default that of the folder.
     """
@@ -76,11 +77,11 @@ class TransformerNLI:
     ) -> None:
         self.transformer = source if isinstance(source, Transformer) else None
         where = torch_device(self.transformer.device if self.transformer else device)
-        model, self.tokenizer, title = _resolve_source(source, tokenizer, precision)
+        model, self.tokenizer, title = _resolve_source(source, tokenizer)
         self.name = name or title
         self.labels = self._label_order(model.config, labels)
         self.limit = length_limit(model, self.tokenizer)
-        self.device_model = DeviceModel(model, where, resolve_precision(precision, where), batch)
+        self.device_model = DeviceModel(model, where, precision, batch)
 
     def __repr__(self) -> str:
         kind, where = type(self.device_model.model).__name__, self.device_model.device
@@ -119,7 +120,7 @@ class TransformerNLI:
         if not len(premises):
             return Probabilities(np.empty((0, len(self.labels))))
         ids, types = pair_ids(self.tokenizer, premises, hypotheses, self.limit)
-        matrix = predict_ids(self.device_model, ids, types)
+        matrix = self.device_model.probabilities(lambda: predict_ids(self.device_model, ids, types))
         return Probabilities.named(matrix, self.labels, where=self.name + ", pair {row}")
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
@@ -149,13 +150,10 @@ def from_text(text: str, *, device: str = "auto", labels: Sequence[str] | None =
 def _resolve_source(
     source: str | os.PathLike[str] | PreTrainedModel | Transformer,
     tokenizer: PreTrainedTokenizerBase | None,
-    precision: str,
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
     """Return model, tokenizer and name."""
     if isinstance(source, Transformer):
-        # Half precision converts the weights in place, which must not reach the other views of the same model.
-        model = copy.deepcopy(source.model) if precision == "float16" else source.share_weights().model
-        return model, source.tokenizer, source.name
+        return source.share_weights().model, source.tokenizer, source.name
     if isinstance(source, (str, os.PathLike)):
         model = load_model(source, "nli-classifier").model
         return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)
@@ -242,24 +240,24 @@ class DeviceModel:
     def __init__(self, model: PreTrainedModel, device: torch.device, precision: str, tokens: int | None) -> None:
         if tokens is not None and tokens < 1:
             raise UsageError(f"batch must be at least 1 token, got {tokens}")
-        self.device, self.precision = device, precision
+        self.device, self.may_widen = device, precision == "auto" and device.type == "cuda"
+        self.precision = "float16" if self.may_widen else resolve_precision(precision, device)
         self.tokens = tokens or TOKENS.get(device.type, TOKENS["cpu"])
-        stored = torch.float16 if precision == "float16" else torch.float32
-        self.model = model.eval().requires_grad_(False).to(device=device, dtype=stored)
-        if precision == "float16":
-            self._keep_head_in_float32()
-        if precision == "bfloat16":
-            split_linear_layers(self.model, outputs=len(LABELS))
+        self.model = model.eval().requires_grad_(False).to(device=device, dtype=torch.float32)
+        if self.precision != "float32":
+            keep_head_in_float32(self.model, outputs=len(LABELS))
 
-    def _keep_head_in_float32(self) -> None:
-        """Keep the last layer in float32: half-precision logits have ties, which always favour the same label."""
-        heads = [
-            layer
-            for layer in self.model.modules()
-            if isinstance(layer, torch.nn.Linear) and layer.out_features == len(LABELS)
-        ]
-        for head in heads[-1:]:
-            head.float().register_forward_pre_hook(lambda _, inputs: tuple(part.float() for part in inputs))
+    def probabilities(self, compute: Callable[[], Matrix]) -> Matrix:
+        """Return what `compute` returns; if that overflowed in the automatic precision, what it returns in float32."""
+        answers = compute()
+        if self.precision != "float16" or np.isfinite(answers).all():
+            return answers
+        problem = f"{type(self.model).__name__} has values beyond float16"
+        if not self.may_widen:
+            raise EvenhandError(problem, hint="use precision='float32', or 'bfloat16'")
+        warnings.warn(f"{problem}: it goes on in float32, which is slower", EvenhandWarning, stacklevel=2)
+        self.precision = "float32"
+        return compute()
 
     def check_ids(self, ids: Rows) -> None:
         """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
@@ -274,8 +272,10 @@ class DeviceModel:
     def __call__(self, ids: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
         """Return the softmax in float32, one row per row of ids; rows have the same length and need no mask."""
         more = {} if types is None else {"token_type_ids": types}
+        half = self.precision != "float32"
+        products = torch.autocast(self.device.type, torch_dtype(self.precision) if half else None, enabled=half)
         try:
-            with model_errors(self.model):
+            with model_errors(self.model), products:
                 logits = self.model(input_ids=ids, **more).logits
         except torch.cuda.OutOfMemoryError as error:
             raise EvenhandError(
@@ -289,32 +289,29 @@ class DeviceModel:
         return logits.float().softmax(-1)
 
 
-class SplitLinear(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
-    """A linear layer with float32 input and output, products in bfloat16, and weights exact to 16 bits."""
+class Float32Linear(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
+    """A linear layer whose product stays in float32 where others are in half precision."""
 
     def __init__(self, layer: torch.nn.Linear) -> None:
         super().__init__()
-        weight = layer.weight.detach()
-        high = weight.bfloat16()
-        self.register_buffer("weight", high, persistent=False)
-        self.register_buffer("rest", (weight - high).bfloat16(), persistent=False)
-        self.register_buffer("bias", None if layer.bias is None else layer.bias.detach(), persistent=False)
+        self.layer = layer
 
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Add both products; the second one accumulates the sum in float32."""
-        rows = inputs.flatten(0, -2).bfloat16()
-        outputs = torch.addmm(rows @ self.rest.T, rows, self.weight.T).float()
-        outputs = outputs if self.bias is None else outputs.add_(self.bias)
-        return outputs.unflatten(0, inputs.shape[:-1])
+        """Apply the layer outside autocast."""
+        with torch.autocast(inputs.device.type, enabled=False):
+            return self.layer(inputs.float())
 
 
-def split_linear_layers(model: torch.nn.Module, *, outputs: int) -> None:
-    """Replace every linear layer of a float32 model, except those with `outputs` outputs, the last one."""
-    for parent in list(model.modules()):
-        for name, layer in list(parent.named_children()):
-            # Exactly Linear: the weights of subclasses, as in torch's attention, are read by other modules.
-            if type(layer) is torch.nn.Linear and layer.out_features != outputs:
-                setattr(parent, name, SplitLinear(layer))
+def keep_head_in_float32(model: torch.nn.Module, *, outputs: int) -> None:
+    """Wrap the last linear layer with so many outputs: rounded logits have ties, which always favour the same label."""
+    heads = [
+        (parent, name)
+        for parent in model.modules()
+        for name, layer in parent.named_children()
+        if type(layer) is torch.nn.Linear and layer.out_features == outputs
+    ]
+    for parent, name in heads[-1:]:
+        setattr(parent, name, Float32Linear(getattr(parent, name)))
 
 
 def evaluate(model: TransformerNLI, probe: Probe, layout: PairFormat) -> Iterator[Grid]:
@@ -334,7 +331,8 @@ def _predict_block(model: TransformerNLI, probe: Probe, layout: PairFormat, bloc
     start, stop = (int(phrase) * each for phrase in (block.phrases[0], block.phrases[-1] + 1))
     if block.batches.longest > model.limit:
         return model.predict(*probe.texts(probe.points(start, stop)))
-    matrix = predict_block(model.device_model, block, layout, probe)
+    device_model = model.device_model
+    matrix = device_model.probabilities(lambda: predict_block(device_model, block, layout, probe))
     return Probabilities.named(matrix, model.labels, where=model.name + ", pair {row}", first=start)
 
 
