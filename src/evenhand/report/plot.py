@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
 
 from evenhand.audit import Audit
 from evenhand.audit.record import VIEWS, Row, rows
@@ -13,11 +12,30 @@ from evenhand.errors import UsageError, printable, unknown_name
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.measurement import PLOTS, MeasuredItem
 from evenhand.measures.registry import IDEALS, ids, info
-from evenhand.report.charts.figure import BETTER, CHARTS, Figure, drawn_measures, figures, find_figure
+from evenhand.report.charts.figure import (
+    BETTER,
+    CHARTS,
+    Figure,
+    drawn_measures,
+    figures,
+    find_figure,
+    with_interval,
+)
 from evenhand.report.charts.scores import forest_figure
-from evenhand.report.charts.style import PALETTE, chart, nominal, number_axis, reference_line
+from evenhand.report.charts.style import (
+    PALETTE,
+    VegaSpec,
+    both_ends,
+    chart,
+    dots,
+    layer,
+    names_axis,
+    nominal,
+    number_axis,
+    reference_line,
+    rule,
+)
 
-VegaSpec: TypeAlias = dict[str, Any]
 MOST_ITEMS = 30  # bars of one figure: half of them from each end
 NAMES = ("word", "pair", "target", "sentence", "item", "text")  # what an item of a measurement is called
 
@@ -72,8 +90,9 @@ def plot_measurement(measured: Measurement) -> Figure:
         raise UsageError(f"{measured.label} has no value to draw: {measured.reason}")
     shown = f"{numbers.value(measured)} {numbers.interval(measured)}".strip()
     items = [(_name(item), float(item["value"])) for item in measured.items if _is_drawable(item)]
-    spec = _bars(measured, items) if items else _interval(measured)
-    table = tuple((name, numbers.number(value)) for name, value in _extremes(items)) or ((measured.label, shown),)
+    chosen = both_ends(sorted(items, key=lambda item: -item[1]), MOST_ITEMS // 2)  # the middle of many is left out
+    spec = _bars(measured, chosen) if items else _interval(measured, measured.value)
+    table = tuple((name, numbers.number(value)) for name, value in chosen) or ((measured.label, shown),)
     left_out = f" {MOST_ITEMS} of {len(items)} are drawn." if len(items) > MOST_ITEMS else ""
     caption = f"{measured.reading.rstrip('.')}.{left_out}" if measured.reading else left_out.strip()
     return Figure(f"{measured.label}: {shown}", spec, ("item" if items else "row", "value"), table, caption, id="plot")
@@ -88,61 +107,39 @@ def _name(item: MeasuredItem) -> str:
     return next((printable(str(item[name])) for name in NAMES if item.get(name) is not None), "")
 
 
-def _extremes(items: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Return the items from the largest to the smallest value, without the middle where there are many."""
-    ordered = sorted(items, key=lambda item: -item[1])
-    half = MOST_ITEMS // 2
-    return ordered if len(ordered) <= MOST_ITEMS else ordered[:half] + ordered[-half:]
-
-
 def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> VegaSpec:
-    chosen = _extremes(items)
     counts: Counter[str] = Counter()
-    points: list[dict[str, object]] = []
-    for name, value in chosen:
+    points: list[VegaSpec] = []
+    for name, value in items:
         counts[name] += 1  # two items of one name are two bars
         shown = f"{name} ({counts[name]})" if counts[name] > 1 else name
         points.append({"item": shown, "value": value, "side": "above 0" if value > 0 else "below 0"})
-    y = {"field": "item", "type": "nominal", "title": None, "sort": [point["item"] for point in points]}
     side = f" (positive: {measured.positive})" if measured.positive else ""
+    encoding: VegaSpec = {
+        "y": names_axis("item", [str(point["item"]) for point in points]),
+        "x": number_axis("value", f"value of an item{side}"),
+        "color": nominal("side", {"above 0": PALETTE[1], "below 0": PALETTE[2]}, legend=None),
+        "description": {"field": "item"},
+    }
     return chart(
-        f"The value of {len(chosen)} items of {measured.label}, the largest first",
+        f"The value of {len(items)} items of {measured.label}, the largest first",
         data={"values": points},
         width=430,
         height={"step": 16},
-        layer=[
-            {
-                "mark": {"type": "bar", "height": 9},
-                "encoding": {
-                    "y": y,
-                    "x": number_axis("value", f"value of an item{side}"),
-                    "color": {**nominal("side", {"above 0": PALETTE[1], "below 0": PALETTE[2]}), "legend": None},
-                    "description": {"field": "item"},
-                },
-            },
-            reference_line("x", 0),
-        ],
+        layer=[layer("bar", encoding, height=9), reference_line("x", 0)],
     )
 
 
-def _interval(measured: Measurement) -> VegaSpec:
+def _interval(measured: Measurement, value: float) -> VegaSpec:
     better = info(measured.measure).better_score(measured.score) if measured.measure in ids() else "zero"
-    low, high = measured.interval or (measured.value, measured.value)
     y = {"field": "row", "type": "nominal", "title": None}
-    points = [{"row": measured.label, "value": measured.value, "low": low, "high": high}]
     return chart(
         f"The value of {measured.label} with its 95 % interval",
-        data={"values": points},
+        data={"values": [{"row": measured.label} | with_interval(value, measured.interval)]},
         width=430,
         layer=[
             reference_line("x", IDEALS.get(better, 0.0)),
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
-                "encoding": {"y": y, "x": number_axis("low", "value"), "x2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1, "color": PALETTE[0]},
-                "encoding": {"y": y, "x": {"field": "value", "type": "quantitative"}},
-            },
+            rule({"y": y, "x": number_axis("low", "value"), "x2": {"field": "high"}}, strokeWidth=1.5),
+            dots({"y": y, "x": {"field": "value", "type": "quantitative"}}, size=60, color=PALETTE[0]),
         ],
     )

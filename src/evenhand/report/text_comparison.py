@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from evenhand.audit.significance import LEVEL
 from evenhand.corpus.comparison import Comparison
 from evenhand.files import write_text
 from evenhand.measures import numbers
 from evenhand.report.charts import Figure
+from evenhand.report.charts.style import VegaSpec
 from evenhand.report.charts.words import MOST, beta_scatter
 from evenhand.report.html import draw, render
 from evenhand.stats.multiplicity import holm, two_sided_p
@@ -108,7 +108,7 @@ def _slope_sentence(
     ]
 
 
-def _section(name: str, comparison: Comparison, names: tuple[str, str], number: int) -> dict[str, Any]:
+def _section(name: str, comparison: Comparison, names: tuple[str, str], number: int) -> dict[str, object]:
     params = comparison.second.params
     reach = f"decay {params['decay']}" if params["decay"] else f"window of {params['window']} words"
     return {
@@ -137,11 +137,12 @@ def regression_figure(comparison: Comparison, names: tuple[str, str]) -> Figure:
     )
 
 
-def bias_scatter(comparison: Comparison, names: tuple[str, str] = ("first", "second")) -> dict[str, Any]:
+def bias_scatter(comparison: Comparison, names: tuple[str, str] = ("first", "second")) -> VegaSpec:
     """Draw the words scored in both texts with the regression line and the diagonal."""
     beta = comparison.beta
-    points = [dict(point) for point in comparison.points()]
-    return beta_scatter(points, (beta.trimmed, beta.intercept), names, comparison.second.positive, words=beta.words)
+    return beta_scatter(
+        comparison.points(), (beta.trimmed, beta.intercept), names, comparison.second.positive, words=beta.words
+    )
 
 
 def _numbers(comparison: Comparison) -> list[tuple[str, str, str]]:

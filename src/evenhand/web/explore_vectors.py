@@ -17,7 +17,7 @@ from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.measures import Measurement
 from evenhand.measures.association.weat import weat
 from evenhand.models.vectors import Vectors
-from evenhand.report.charts.directions import words_on_axis
+from evenhand.report.charts.directions import WordPlace, words_on_axis
 from evenhand.report.html import picture
 from evenhand.subspaces import Subspace
 from evenhand.web.forms import FormFields
@@ -246,7 +246,7 @@ def _picture(
 ) -> tuple[Markup, str]:
     """Draw a dot for each word and stage between two poles, the positive one on the right; return it with its text."""
     positive, negative = poles
-    values = [
+    values: list[WordPlace] = [
         {"word": word, "stage": stage, "value": value}
         for stage, some in stages.items()
         for word, value in zip(words, some, strict=True)

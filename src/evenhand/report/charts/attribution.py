@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.plan import split_chain, step_parts
@@ -13,17 +12,22 @@ from evenhand.audit.record import Row, rows
 from evenhand.errors import UsageError
 from evenhand.measures import numbers
 from evenhand.models.attribution.pairs import ALIGNMENT, PairAttribution
-from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources, with_interval
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     INK,
     PALETTE,
     RULE,
+    VegaSpec,
     chart,
+    dots,
+    layer,
+    names_axis,
     nominal,
     number_axis,
     panels,
     reference_line,
+    rule,
     scales,
     shared_domain,
     spread,
@@ -51,12 +55,13 @@ def patching_figure(result: PairAttribution) -> Figure:
     values, what = (result.effects, f"gain ({result.kind})") if shares is None else (shares, "share of the difference")
     units = shown_units(result)
     names = {place: f"{place + 1}. {result.units[place].name}" for place in units}
-    points = [
+    points: list[VegaSpec] = [
         {"layer": site_name(site), "token": names[place], "value": float(values[row, place])}
         for row, site in enumerate(result.sites)
         for place in units
     ]
-    reach = max(1e-12, *(abs(float(point["value"])) for point in points)) if points else 1.0  # type: ignore[arg-type]
+    reach = max(1e-12, float(abs(values[:, units]).max())) if points else 1.0
+    scale = {"domain": [-reach, 0, reach], "range": DIVERGING, "interpolate": "rgb"}
     spec = chart(
         f"{what} by layer and token for two texts that {result.model} scores differently",
         data={"values": points},
@@ -71,14 +76,8 @@ def patching_figure(result: PairAttribution) -> Figure:
                 "sort": [site_name(site) for site in result.sites],
                 "axis": {"labelAngle": 0, "labelOverlap": True},
             },
-            "y": {"field": "token", "type": "nominal", "title": None, "sort": list(names.values())},
-            "color": {
-                "field": "value",
-                "type": "quantitative",
-                "title": what,
-                "scale": {"domain": [-reach, 0, reach], "range": DIVERGING, "interpolate": "rgb"},
-                "legend": {"gradientLength": 160},
-            },
+            "y": names_axis("token", list(names.values())),
+            "color": number_axis("value", what, scale=scale, legend={"gradientLength": 160}),
         },
     )
     table = tuple(
@@ -104,34 +103,24 @@ def gradient_figure(result: PairAttribution) -> Figure:
     units = shown_units(result)
     sides = ("first text", "second text")
     names = {place: f"{place + 1}. {result.units[place].name}" for place in units}
-    points: list[dict[str, Any]] = [
-        {"token": names[place], "text": sides[side], "value": float(result.gradients[side][place])}
-        for side in (0, 1)
-        for place in units
-    ]
-    domain = shared_domain([point["value"] for point in points], around=0.0)
+    values = {(side, place): float(result.gradients[side][place]) for side in (0, 1) for place in units}
+    domain = shared_domain(list(values.values()), around=0.0)
+    encoding: VegaSpec = {
+        "y": names_axis("token", list(names.values())),
+        "yOffset": {"field": "text", "sort": list(sides)},
+        "x": number_axis("value", "gradient times input", scale={"domain": domain}, axis={"tickCount": 7}),
+        "color": nominal("text", dict(zip(sides, (PALETTE[1], INK), strict=True))),
+    }
     spec = chart(
         f"Gradient times input of {len(units)} tokens of two texts",
-        data={"values": points},
+        data={
+            "values": [
+                {"token": names[place], "text": sides[side], "value": value} for (side, place), value in values.items()
+            ]
+        },
         width=380,
         height={"step": 9},
-        layer=[
-            reference_line("x", 0),
-            {
-                "mark": {"type": "bar"},
-                "encoding": {
-                    "y": {"field": "token", "type": "nominal", "title": None, "sort": list(names.values())},
-                    "yOffset": {"field": "text", "sort": list(sides)},
-                    "x": number_axis("value", "gradient times input", scale={"domain": domain}, axis={"tickCount": 7}),
-                    "color": {
-                        "field": "text",
-                        "type": "nominal",
-                        "title": None,
-                        "scale": {"domain": list(sides), "range": [PALETTE[1], INK]},
-                    },
-                },
-            },
-        ],
+        layer=[reference_line("x", 0), layer("bar", encoding)],
     )
     table = tuple(
         (names[place], *(numbers.number(float(result.gradients[side][place]), 3) for side in (0, 1))) for place in units
@@ -157,40 +146,35 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
     if row is None:
         return None
     stages = [stage for stage, cell in row.cells.items() if cell.items][:DISTINGUISHABLE]
-    values = []
-    for stage in stages:
-        for item in row.cells[stage].items:
-            kind, _, number = str(item["word"]).partition(":")
-            if item["value"] is not None:
-                low, high = item["interval"] or (item["value"], item["value"])
-                value = {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": item["value"]}
-                values.append(value | {"low": low, "high": high})
-    marks = scales(stages)
+    shares = [
+        (stage, str(item["word"]).partition(":"), with_interval(item["value"], item["interval"]))
+        for stage in stages
+        for item in row.cells[stage].items
+        if item["value"] is not None
+    ]
+    values = [
+        {"stage": stage, "kind": KINDS[kind], "layer": int(number), "share": ends["value"]}
+        | {"low": ends["low"], "high": ends["high"]}
+        for stage, (kind, _, number), ends in shares
+    ]
+    marks = scales(stages, legend={"columns": 2, "symbolOpacity": 1})  # bands are pale, marks are not
     # Of a few pairs the bands may be wide: shares are drawn, bands end at the edge.
-    domain = shared_domain([0.0, 1.0, *(float(value["share"]) for value in values)])
-    for channel in marks.values():
-        channel["legend"] = {"columns": 2, "symbolOpacity": 1}  # bands are pale, marks are not
-    layers = sorted({int(value["layer"]) for value in values})
-    ticks = spread(layers, 8)
+    domain = shared_domain([0.0, 1.0, *(float(ends["value"]) for *_, ends in shares)])
+    ticks = spread(sorted({int(number) for _, (*_, number), _ in shares}), 8)
     x = number_axis("layer", "layer", axis={"values": ticks, "format": "d"})
     y = number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
-    layer: list[dict[str, Any]] = [
+    band: VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
+    lines = [
         reference_line("y", 0),
-        {
-            "mark": {"type": "area", "opacity": 0.18, "aria": False, "clip": True},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
-            "encoding": {"x": x, "y": y, "color": marks["color"]},
-        },
-        {"mark": {"type": "point", "filled": True, "size": 30, "opacity": 1}, "encoding": {"x": x, "y": y, **marks}},
+        layer("area", band, opacity=0.18, aria=False, clip=True),
+        layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
+        dots({"x": x, "y": y, **marks}, size=30),
     ]
     shown = [title for title in KINDS.values() if any(value["kind"] == title for value in values)]
     spec = chart(
         f"Share of the differences between the texts of a pair that each layer carries, on {len(stages)} stages",
         data={"values": values},
-        **panels(layer, "kind", shown, columns=3, width=210, height=170),
+        **panels(lines, "kind", shown, columns=3, width=210, height=170),
     )
     table = tuple(
         (
@@ -258,48 +242,29 @@ def strength(audit: Audit, subject: str) -> Figure | None:
     parameter = swept[0].parameter
     lines = list(dict.fromkeys(one.line for one in swept))
     names = {row.label: f"{row.label} ({better(row)})" for row in drawn}
-    points: list[dict[str, object]] = []
-    for row in drawn:
-        for one in swept:
-            cell = row.cells[one.stage]
-            if cell.value is not None:
-                low, high = cell.interval or (cell.value, cell.value)
-                points.append(
-                    {"row": names[row.label], "stage": one.line, parameter: one.value, "value": cell.value}
-                    | {"low": low, "high": high}
-                )
-        original = row.original
-        if original.value is not None:
-            points.append({"row": names[row.label], "stage": ORIGINAL, "original": original.value})
+    points: list[VegaSpec] = [
+        {"row": names[row.label], "stage": one.line, parameter: one.value, **with_interval(cell.value, cell.interval)}
+        for row in drawn
+        for one in swept
+        if (cell := row.cells[one.stage]).value is not None
+    ]
+    points += [{"row": names[row.label], "stage": ORIGINAL, "original": row.original.value} for row in drawn]
     marks = scales(lines)
     x, y = number_axis(parameter, parameter), number_axis("value", "value", scale={"zero": False})
-    changed = [{"filter": f"datum.stage !== '{ORIGINAL}'"}]
-    layer: list[dict[str, Any]] = [
-        {
-            "transform": [{"filter": f"datum.stage === '{ORIGINAL}'"}],
-            "mark": {"type": "rule", "color": RULE, "strokeDash": [4, 3]},
-            "encoding": {"y": {"field": "original", "type": "quantitative"}},
-        },
-        {
-            "transform": changed,
-            "mark": {"type": "rule", "strokeWidth": 1.2, "aria": False},
-            "encoding": {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]},
-        },
-        {
-            "transform": changed,
-            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
-            "encoding": {"x": x, "y": y, "color": nominal("stage", _range(marks["color"]))},
-        },
-        {
-            "transform": changed,
-            "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-            "encoding": {"x": x, "y": y, **marks},
-        },
+    ends: VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
+    original: list[VegaSpec] = [{"filter": f"datum.stage === '{ORIGINAL}'"}]
+    changed: list[VegaSpec] = [{"filter": f"datum.stage !== '{ORIGINAL}'"}]
+    before: VegaSpec = {"y": {"field": "original", "type": "quantitative"}}
+    layers = [
+        layer("rule", before, transform=original, color=RULE, strokeDash=[4, 3]),
+        rule(ends, transform=changed, strokeWidth=1.2),
+        layer("line", {"x": x, "y": y, "color": marks["color"]}, transform=changed, strokeWidth=1.5, aria=False),
+        dots({"x": x, "y": y, **marks}, transform=changed, size=45),
     ]
     spec = chart(
         f"{len(drawn)} rows at {len({one.value for one in swept})} values of {parameter}, with the control",
         data={"values": points},
-        **panels(layer, "row", list(names.values()), width=250, height=170),
+        **panels(layers, "row", list(names.values()), width=250, height=170),
         resolve={"scale": {"y": "independent"}},
     )
     table = tuple(
@@ -313,10 +278,6 @@ def strength(audit: Audit, subject: str) -> Figure | None:
     )
     columns = ("method", parameter, *(row.label for row in drawn))
     return Figure(f"What {parameter} does and costs", spec, columns, table, caption)
-
-
-def _range(channel: dict[str, Any]) -> dict[str, object]:
-    return dict(zip(channel["scale"]["domain"], channel["scale"]["range"], strict=True))
 
 
 def _shown(every: Sequence[Row], swept: Sequence[SweptStage]) -> list[Row]:

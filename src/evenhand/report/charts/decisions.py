@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.record import Row
-from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
-from evenhand.report.charts.style import DISTINGUISHABLE, chart, colours, nominal, number_axis
+from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, with_interval
+from evenhand.report.charts.style import (
+    DISTINGUISHABLE,
+    VegaSpec,
+    chart,
+    colours,
+    dots,
+    names_axis,
+    nominal,
+    number_axis,
+    rule,
+)
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 
@@ -24,31 +35,27 @@ def decisions_by_group(audit: Audit, subject: str) -> Figure | None:
     groups = list(items[0]["groups"])[:DISTINGUISHABLE]
     points = cell.params.get("answer") == "number"
     order = [str(item["word"]) for item in items]
-    values: list[dict[str, Any]] = [
-        {"scenario": str(item["word"]), "group": group, **_bounds(item["groups"][group], points)}
+    values = [
+        {"scenario": str(item["word"]), "group": group} | _bounds(item["groups"][group], points)
         for item in items
         for group in groups
     ]
     axis = "answer on a scale from 1 to 9" if points else "probability of the favourable answer"
     x = number_axis("value", axis, **({} if points else {"axis": {"format": "%"}}), scale={"zero": False})
-    y = {"field": "scenario", "type": "nominal", "title": None, "sort": order}
-    colour = nominal("group", colours(groups))
     shape = nominal("group", {group: SHAPES[number % len(SHAPES)] for number, group in enumerate(groups)})
-    shared = {"y": y, "yOffset": {"field": "group", "sort": groups}, "color": colour}
+    shared: VegaSpec = {
+        "y": names_axis("scenario", order),
+        "yOffset": {"field": "group", "sort": groups},
+        "color": nominal("group", colours(groups)),
+    }
     spec = chart(
         f"{axis} of {cell.model or subject} for {len(groups)} groups in {len(items)} scenarios, with 95 % intervals",
         data={"values": values},
         width=430,
         height={"step": 12 if len(groups) < 4 else 8},
         layer=[
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
-                "encoding": {**shared, "x": {**x, "field": "low"}, "x2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
-                "encoding": {**shared, "shape": shape, "x": x},
-            },
+            rule({**shared, "x": {**x, "field": "low"}, "x2": {"field": "high"}}, strokeWidth=1.5),
+            dots({**shared, "shape": shape, "x": x}, size=55),
         ],
     )
     form = "{:.2f}" if points else "{:.1%}"
@@ -76,12 +83,12 @@ def _has_groups(row: Row) -> bool:
     return bool(row.original.items) and isinstance(row.original.items[0].get("groups"), dict)
 
 
-def _bounds(found: Any, points: bool) -> dict[str, float]:
-    low, high = found["interval"] or (found["mean"], found["mean"])
+def _bounds(found: Mapping[str, Any], points: bool) -> dict[str, float]:
+    ends = with_interval(float(found["mean"]), found["interval"])
     least, most = (1.0, 9.0) if points else (0.0, 1.0)
-    return {"value": float(found["mean"]), "low": max(float(low), least), "high": min(float(high), most)}
+    return ends | {"low": max(float(ends["low"]), least), "high": min(float(ends["high"]), most)}
 
 
-def _written(bounds: dict[str, float], form: str) -> str:
+def _written(bounds: Mapping[str, float], form: str) -> str:
     value, low, high = (form.format(bounds[key]) for key in ("value", "low", "high"))
     return value if low == high else f"{value} [{low}, {high}]"

@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from evenhand.audit import Audit
-from evenhand.audit.record import Row
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
+from evenhand.report.charts.figure import Figure, better, drawn_rows, drawn_stages, register_chart, sources
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
     INK,
     PALETTE,
+    VegaSpec,
+    both_ends,
     chart,
+    dots,
+    layer,
+    names_axis,
     nominal,
     number_axis,
     panels,
     reference_line,
+    rule,
     scales,
     shared_domain,
     uncrowded,
 )
 
-# Direct bias first: it asks every stage about one and the same direction, that of the original vectors.
+AT_EACH_END = 12  # words of the direction
 
 
 @register_chart("extreme-words")
@@ -40,67 +45,61 @@ def extreme_words(audit: Audit, subject: str) -> Figure | None:
     ]
     if not on_axis:
         return None
-    row = on_axis[0]
-    stages = list(row.cells)[:DISTINGUISHABLE]
-    words = extremes(row)
-    values = {(item["word"], item["stage"]): item["value"] for item in positions(row, words)}
-    table = tuple((word, *(numbers.number(values.get((word, stage))) for stage in stages)) for word in words)
+    row = on_axis[0]  # direct bias first: it asks every stage about one direction, that of the original vectors
+    stages, pole = drawn_stages(row), row.original.positive
+    ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
+    words = [str(item["word"]) for item in reversed(both_ends(ordered, AT_EACH_END))]
+    values: list[WordPlace] = [
+        {"word": str(item["word"]), "stage": stage, "value": float(item["value"])}
+        for stage in stages
+        for item in row.cells[stage].items
+        if item["word"] in words
+    ]
+    spec = words_on_axis(
+        values,
+        f"{len(words)} words at the two ends of the direction towards {pole}, on {len(stages)} stages",
+        axis=f"← away from {pole}   |   towards {pole} →   "
+        f"({'log ratio' if row.question.measure == 'corpus-bias' else 'cosine'})",
+        words=words,
+        stages=stages,
+    )
+    places = {(place["word"], place["stage"]): place["value"] for place in values}
+    table = tuple((word, *(numbers.number(places.get((word, stage))) for stage in stages)) for word in words)
     caption = (
         f"The {len(words)} words furthest to either side{' before any method' if len(stages) > 1 else ''}. "
         f"{better(row).capitalize()}: a word at 0 has no side. {sources(audit, row)}"
     )
-    title = f"Words furthest towards and away from {row.original.positive}"
-    return Figure(title, axis_extremes(row), ("word", *stages), table, caption, family=row.info.family)
+    title = f"Words furthest towards and away from {pole}"
+    return Figure(title, spec, ("word", *stages), table, caption, family=row.info.family)
 
 
-def extremes(row: Row, count: int = 12) -> list[str]:
-    """The words with the largest and smallest values on the original vectors, from one end to the other."""
-    ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
-    ends = ordered[:count] + ordered[max(count, len(ordered) - count) :]
-    return [str(item["word"]) for item in reversed(ends)]
+class WordPlace(TypedDict):
+    """Where a word lies on a stage."""
 
-
-def positions(row: Row, words: Sequence[str]) -> list[dict[str, Any]]:
-    """Where these words lie on every stage."""
-    wanted = set(words)
-    return [
-        {"word": item["word"], "stage": stage, "value": item["value"]}
-        for stage, cell in list(row.cells.items())[:DISTINGUISHABLE]
-        for item in cell.items
-        if item["word"] in wanted
-    ]
-
-
-def axis_extremes(row: Row, count: int = 12) -> dict[str, Any]:
-    """Draw the words at the two ends of the direction of a row."""
-    words = extremes(row, count)
-    stages = list(row.cells)[:DISTINGUISHABLE]
-    pole = row.original.positive
-    unit = "log ratio" if row.question.measure == "corpus-bias" else "cosine"
-    return words_on_axis(
-        positions(row, words),
-        f"{len(words)} words at the two ends of the direction towards {pole}, on {len(stages)} stages",
-        axis=f"← away from {pole}   |   towards {pole} →   ({unit})",
-        words=words,
-        stages=stages,
-    )
+    word: str
+    stage: str
+    value: float
 
 
 def words_on_axis(
-    values: Sequence[Mapping[str, Any]], description: str, *, axis: str, words: Sequence[str], stages: Sequence[str]
-) -> dict[str, Any]:
+    values: Sequence[WordPlace], description: str, *, axis: str, words: Sequence[str], stages: Sequence[str]
+) -> VegaSpec:
     """A dot for each word and stage on one axis, with a line from the first to the last dot of a word.
 
     Args:
-        values: `word`, `stage` and `value` of each dot.
+        values: the dots.
         description: what the chart shows, in words.
         axis: title of the axis.
         words: the words from top to bottom.
         stages: the stages, the original first.
     """
-    y = {"field": "word", "type": "nominal", "title": None, "sort": list(words)}
-    scale = {"domain": shared_domain([float(value["value"]) for value in values], around=0.0)}
-    ends = [{"aggregate": [{"op": op, "field": "value", "as": op} for op in ("min", "max")], "groupby": ["word"]}]
+    y = names_axis("word", words)
+    scale = {"domain": shared_domain([place["value"] for place in values], around=0.0)}
+    ends: VegaSpec = {
+        "aggregate": [{"op": op, "field": "value", "as": op} for op in ("min", "max")],
+        "groupby": ["word"],
+    }
+    across: VegaSpec = {"y": y, "x": number_axis("min", axis, scale=scale), "x2": {"field": "max"}}
     return chart(
         description,
         data={"values": list(values)},
@@ -108,15 +107,8 @@ def words_on_axis(
         height={"step": 15},
         layer=[
             reference_line("x", 0),
-            {
-                "transform": ends,
-                "mark": {"type": "rule", "color": GREY, "aria": False},
-                "encoding": {"y": y, "x": number_axis("min", axis, scale=scale), "x2": {"field": "max"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {"y": y, "x": number_axis("value", axis, scale=scale), **scales(stages)},
-            },
+            rule(across, transform=[ends], color=GREY),
+            dots({"y": y, "x": number_axis("value", axis, scale=scale), **scales(stages)}, size=60),
         ],
     )
 
@@ -148,32 +140,27 @@ def projection_density(audit: Audit, subject: str) -> Figure | None:
         for (stage, name), some in groups.items()
         for x, y in density(some, domain)
     ]
-    legend = {"symbolOpacity": 1, "symbolType": "square"}
-    layer = [
+    area: VegaSpec = {
+        "x": number_axis("cosine", "cosine with the direction", scale={"domain": domain}),
+        "y": number_axis("density", "density", stack=None),
+        "color": nominal("group", colour, legend={"symbolOpacity": 1, "symbolType": "square"}),
+    }
+    line: VegaSpec = {
+        "x": {"field": "cosine", "type": "quantitative"},
+        "y": {"field": "density", "type": "quantitative"},
+        "color": nominal("group", colour),
+        "strokeDash": nominal("group", dashes(names)),
+    }
+    layers = [
         reference_line("x", 0),
-        {
-            "mark": {"type": "area", "opacity": 0.18, "aria": False},
-            "encoding": {
-                "x": number_axis("cosine", "cosine with the direction", scale={"domain": domain}),
-                "y": number_axis("density", "density", stack=None),
-                "color": {**nominal("group", colour), "legend": legend},
-            },
-        },
-        {
-            "mark": {"type": "line", "strokeWidth": 2},
-            "encoding": {
-                "x": {"field": "cosine", "type": "quantitative"},
-                "y": {"field": "density", "type": "quantitative"},
-                "color": nominal("group", colour),
-                "strokeDash": nominal("group", dashes(names)),
-            },
-        },
+        layer("area", area, opacity=0.18, aria=False),
+        layer("line", line, strokeWidth=2),
     ]
     spec = chart(
         f"Density of the cosines with the {audit.concept} direction of {len(names)} lists of words on "
         f"{len(stages)} stages",
         data={"values": values},
-        **panels(layer, "stage", stages, width=230, height=130),
+        **panels(layers, "stage", stages, width=230, height=130),
     )
     table = tuple(
         (name, *(_mean(groups.get((stage, name), ())) for stage in stages), f"{len(groups[stages[0], name])}")
@@ -227,25 +214,16 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
         return None
     before = {str(item["word"]): item for item in row.original.items}
     ordered = sorted(before, key=lambda word: float(before[word]["value"]))
-    words = ordered[: COUNT // 2] + ordered[max(COUNT // 2, len(ordered) - COUNT // 2) :]
+    words = both_ends(ordered, COUNT // 2)
     outer = [word for pair in zip(words, reversed(words), strict=True) for word in pair]  # the furthest first
     places = {word: (float(before[word]["value"]), float(before[word]["across"])) for word in dict.fromkeys(outer)}
     labelled = uncrowded(places)
     moves = [
-        {
-            "stage": stage,
-            "word": word,
-            "x": before[word]["value"],
-            "y": before[word]["across"],
-            "x2": after[word]["value"],
-            "y2": after[word]["across"],
-            "label": word if word in labelled else "",
-        }
-        for stage, cell in list(row.cells.items())[1:DISTINGUISHABLE]
-        if cell.items
-        for after in [{str(item["word"]): item for item in cell.items}]
-        for word in words
-        if word in after
+        {"stage": stage, "word": word, "label": word if word in labelled else ""}
+        | {"x": before[word]["value"], "y": before[word]["across"], "x2": item["value"], "y2": item["across"]}
+        for stage in drawn_stages(row)[1:]
+        for after in [{str(item["word"]): item for item in row.cells[stage].items}]
+        for word, item in ((word, after[word]) for word in words if word in after)
     ]
     if not moves:
         return None
@@ -257,36 +235,17 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
     x = number_axis("x", titles[0], scale={"domain": shared_domain(along)})
     y = number_axis("y", titles[1], scale={"domain": shared_domain(across), "zero": False})
     ends = {"x": number_axis("x2", titles[0]), "y": number_axis("y2", titles[1])}
-    layer = [
+    layers = [
         reference_line("x", 0),
-        {
-            "mark": {"type": "rule", "color": GREY, "aria": False},
-            "encoding": {"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}},
-        },
-        {
-            "mark": {"type": "point", "filled": False, "color": INK, "size": 26, "aria": False},
-            "encoding": {"x": x, "y": y},
-        },
-        {
-            "mark": {
-                "type": "point",
-                "filled": True,
-                "shape": "diamond",
-                "color": PALETTE[1],
-                "size": 50,
-                "opacity": 1,
-            },
-            "encoding": {**ends, "tooltip": {"field": "word"}},
-        },
-        {
-            "mark": {"type": "text", "align": "left", "dx": 5, "dy": -5, "fontSize": 10, "color": INK},
-            "encoding": {"x": x, "y": y, "text": {"field": "label"}},
-        },
+        rule({"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}}, color=GREY),
+        layer("point", {"x": x, "y": y}, filled=False, color=INK, size=26, aria=False),
+        dots({**ends, "tooltip": {"field": "word"}}, size=50, shape="diamond", color=PALETTE[1]),
+        layer("text", {"x": x, "y": y, "text": {"field": "label"}}, align="left", dx=5, dy=-5, fontSize=10, color=INK),
     ]
     spec = chart(
         f"Movement of {len(words)} words under {len(stages)} methods, along the original direction and across it",
         data={"values": moves},
-        **panels(layer, "stage", stages, width=250, height=260),
+        **panels(layers, "stage", stages, width=250, height=260),
     )
     last = {stage: {str(item["word"]): float(item["value"]) for item in row.cells[stage].items} for stage in stages}
     table = tuple(
@@ -326,29 +285,21 @@ def scree(audit: Audit, subject: str) -> Figure | None:
         "axis": {"labelAngle": 0},
     }
     title = "share of the differences"
-    share = number_axis("share", title, axis={"format": "%"})
-    colour = nominal("pairs", {own: PALETTE[1], RANDOM: GREY})
+    shares: VegaSpec = {
+        "x": x,
+        "y": number_axis("share", title, axis={"format": "%"}),
+        "color": nominal("pairs", {own: PALETTE[1], RANDOM: GREY}),
+    }
+    drawn: VegaSpec = {"data": {"values": random}}
     spec = chart(
         f"Share of the differences of {found['pairs']} {audit.concept} pairs by principal direction, against random "
         f"pairs",
         width=400,
         height=220,
         layer=[
-            {
-                "data": {"values": bars},
-                "mark": {"type": "bar", "size": 18},
-                "encoding": {"x": x, "y": share, "color": colour},
-            },
-            {
-                "data": {"values": random},
-                "mark": {"type": "rule", "color": GREY, "strokeWidth": 2, "aria": False},
-                "encoding": {"x": x, "y": number_axis("low", title), "y2": {"field": "high"}},
-            },
-            {
-                "data": {"values": random},
-                "mark": {"type": "point", "filled": True, "shape": "diamond", "size": 60, "opacity": 1},
-                "encoding": {"x": x, "y": share, "color": colour},
-            },
+            {"data": {"values": bars}, **layer("bar", shares, size=18)},
+            drawn | rule({"x": x, "y": number_axis("low", title), "y2": {"field": "high"}}, color=GREY, strokeWidth=2),
+            drawn | dots(shares, size=60, shape="diamond"),
         ],
     )
     table = tuple(

@@ -6,15 +6,16 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
 from evenhand.errors import EvenhandError, FormatError, UsageError, escape_html, printable, unknown_name
 from evenhand.files import writing
+from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS, ids, info
 from evenhand.registry import Registry
-from evenhand.report.charts.style import pdf, png, svg
+from evenhand.report.charts.style import DISTINGUISHABLE, VegaSpec, on_white, pdf, png, svg
 
 ChartPlace = Literal["bias", "left", "details"]
 BETTER = {
@@ -31,7 +32,7 @@ class Figure:
     """A Vega-Lite chart with its title and the same numbers as a table."""
 
     title: str
-    spec: dict[str, Any]
+    spec: VegaSpec
     columns: tuple[str, ...]
     table: tuple[tuple[str, ...], ...]
     caption: str = ""
@@ -51,7 +52,7 @@ class Figure:
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the picture with its table for a notebook, the picture alone, and the text."""
-        drawn = svg({**self.spec, "background": "white"})  # a notebook may be dark, and the ink is
+        drawn = svg(on_white(self.spec))
         cells = ("".join(f"<td>{escape_html(cell)}</td>" for cell in row) for row in self.table)
         head = "".join(f"<th>{escape_html(name)}</th>" for name in self.columns)
         table = f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
@@ -161,6 +162,22 @@ def drawn_rows(audit: Audit, subject: str, id: str) -> list[Row]:
     """Return the rows that a chart draws, those of the plainest measure first."""
     every = rows(audit, subject)
     return [row for name in drawn_measures(id) for row in every if row.question.measure == name]
+
+
+def drawn_stages(row: Row) -> list[str]:
+    """Return the stages that colours and shapes can tell apart."""
+    return list(row.cells)[:DISTINGUISHABLE]
+
+
+def drawn_cells(row: Row) -> dict[str, Measurement]:
+    """Return the cells of these stages that have items."""
+    return {stage: row.cells[stage] for stage in drawn_stages(row) if row.cells[stage].items}
+
+
+def with_interval(value: float, interval: Sequence[float] | None) -> dict[str, float]:
+    """Return a value and the ends of its interval as data of a chart; without an interval both ends are the value."""
+    low, high = interval or (value, value)
+    return {"value": value, "low": low, "high": high}
 
 
 def better(row: Row) -> str:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import Measurement, numbers
-from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
+from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
     GREY,
     INK,
     PALETTE,
+    VegaSpec,
+    both_ends,
     chart,
+    dots,
+    layer,
+    names_axis,
     nominal,
     number_axis,
     panels,
     reference_line,
+    rule,
     shared_domain,
     spread,
     uncrowded,
@@ -78,17 +82,12 @@ def _against_share_of_women(
     row = next((row for row in rows if row.original.items), None)
     if row is None:
         return None
-    drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
+    drawn = drawn_cells(row)
     titles = {stage: f"{stage}: r = {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     labelled = _labelled(row)
     values = [
-        {
-            "stage": titles[stage],
-            "word": item["word"],
-            "share": percent * float(item["share"]),
-            "value": item["value"],
-            "label": item["word"] if item["word"] in labelled else "",
-        }
+        {"stage": titles[stage], "word": item["word"], "share": percent * float(item["share"]), "value": item["value"]}
+        | {"label": item["word"] if item["word"] in labelled else ""}
         for stage, cell in drawn.items()
         for item in spread(cell.items)
     ]
@@ -96,28 +95,18 @@ def _against_share_of_women(
     ticks = {"format": format} if format else {}
     x = number_axis("share", "women in the occupation (%)", scale={"domain": [0, 100]})
     y = number_axis("value", axis, scale={"domain": shared_domain(scores), "zero": False}, axis=ticks)
-    place = {"x": x, "y": y}
-    layer: list[dict[str, Any]] = [
-        {
-            "mark": {"type": "point", "filled": True, "size": 30, "opacity": 0.75, "color": PALETTE[1]},
-            "encoding": {**place, "description": {"field": "word"}},
-        },
-        {
-            "transform": [{"regression": "value", "on": "share", "groupby": ["stage"]}],
-            "mark": {"type": "line", "color": PALETTE[2], "strokeWidth": 2, "aria": False},
-            "encoding": place,
-        },
-        {
-            "mark": {"type": "text", "dy": -7, "fontSize": 10, "color": INK, "aria": False},
-            "encoding": {**place, "text": {"field": "label"}},
-        },
+    place: VegaSpec = {"x": x, "y": y}
+    fit: list[VegaSpec] = [{"regression": "value", "on": "share", "groupby": ["stage"]}]
+    layers = [
+        *([reference_line("y", 0)] if zero else []),
+        dots({**place, "description": {"field": "word"}}, size=30, opacity=0.75, color=PALETTE[1]),
+        layer("line", place, transform=fit, color=PALETTE[2], strokeWidth=2, aria=False),
+        layer("text", {**place, "text": {"field": "label"}}, dy=-7, fontSize=10, color=INK, aria=False),
     ]
-    if zero:
-        layer.insert(0, reference_line("y", 0))
     spec = chart(
         f"{axis} of {len(row.original.items)} occupations against the share of women in them, on {len(drawn)} stages",
         data={"values": values},
-        **panels(layer, "stage", list(titles.values()), width=240, height=200),
+        **panels(layers, "stage", list(titles.values()), width=240, height=200),
     )
     after = {stage: {item["word"]: float(item["value"]) for item in cell.items} for stage, cell in drawn.items()}
     ordered = sorted(row.original.items, key=lambda item: float(item["share"]))
@@ -154,8 +143,8 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
         return None
     first, second = row.original.details["groups"]
     ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
-    chosen = [str(item["word"]) for item in (*ordered[:COUNT], *ordered[max(COUNT, len(ordered) - COUNT) :])]
-    drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
+    chosen = [str(item["word"]) for item in both_ends(ordered, COUNT)]
+    drawn = drawn_cells(row)
     by_stage = {stage: {str(item["word"]): item for item in cell.items} for stage, cell in drawn.items()}
     values = [
         {"stage": stage, "word": word, "group": name, "p": items[word][column], "other": items[word]["second"]}
@@ -166,21 +155,15 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
     ]
     colour, shape = {first: PALETTE[1], second: PALETTE[2]}, {first: "circle", second: "triangle-up"}
     x = number_axis("p", "P(entailment)", scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 3})
-    y = {"field": "word", "type": "nominal", "title": None, "sort": chosen}
-    layer = [
-        {
-            "mark": {"type": "rule", "color": GREY, "aria": False},
-            "encoding": {"y": y, "x": x, "x2": {"field": "other"}},
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 45, "opacity": 1},
-            "encoding": {"y": y, "x": x, "color": nominal("group", colour), "shape": nominal("group", shape)},
-        },
+    y = names_axis("word", chosen)
+    layers = [
+        rule({"y": y, "x": x, "x2": {"field": "other"}}, color=GREY),
+        dots({"y": y, "x": x, "color": nominal("group", colour), "shape": nominal("group", shape)}, size=45),
     ]
     spec = chart(
         f"P(entailment) of {first} and {second} sentences from {len(chosen)} occupations, on {len(drawn)} stages",
         data={"values": values},
-        **panels(layer, "stage", list(drawn), columns=3, width=140, height={"step": 14}),
+        **panels(layers, "stage", list(drawn), columns=3, width=140, height={"step": 14}),
     )
     table = tuple(
         (

@@ -8,8 +8,19 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import Measurement
-from evenhand.report.charts.figure import Figure, drawn_rows, register_chart
-from evenhand.report.charts.style import DISTINGUISHABLE, INK, chart, number_axis, panels, scales
+from evenhand.report.charts.figure import Figure, drawn_rows, drawn_stages, register_chart, with_interval
+from evenhand.report.charts.style import (
+    DISTINGUISHABLE,
+    INK,
+    VegaSpec,
+    chart,
+    dots,
+    names_axis,
+    number_axis,
+    panels,
+    rule,
+    scales,
+)
 
 # The rows that are drawn, in this order, and what their items are.
 PANELS = {
@@ -32,7 +43,7 @@ def group_metrics(audit: Audit, subject: str) -> Figure | None:
         return None
     groupings = list(dict.fromkeys(row.question.query for row in every))
     drawn = [row for row in every if row.question.query == groupings[0]]
-    stages = list(drawn[0].cells)[:DISTINGUISHABLE]
+    stages = drawn_stages(drawn[0])
     groups = _groups(drawn[0].original)
     values = [value for row in drawn for stage in stages for value in _values(row, stage, groups)]
     titles = [PANELS[row.original.score] for row in drawn]
@@ -61,16 +72,14 @@ def _groups(measurement: Measurement) -> list[str]:
     return sorted(str(item["word"]) for item in ordered)
 
 
-def _values(row: Row, stage: str, groups: Sequence[str]) -> list[dict[str, Any]]:
+def _values(row: Row, stage: str, groups: Sequence[str]) -> list[VegaSpec]:
     cell = row.cells.get(stage)
     return [
         {
             "rate": PANELS[row.original.score],
             "stage": stage,
             "group": str(item["word"]),
-            "value": item["value"],
-            "low": item["interval"][0],
-            "high": item["interval"][1],
+            **with_interval(item["value"], item["interval"]),
         }
         for item in (cell.items if cell is not None else ())
         if str(item["word"]) in groups
@@ -79,29 +88,16 @@ def _values(row: Row, stage: str, groups: Sequence[str]) -> list[dict[str, Any]]
 
 def _layers(
     stages: Sequence[str], groups: Sequence[str], *, what: str = "share", domain: Sequence[float] = (0, 1)
-) -> list[dict[str, Any]]:
+) -> list[VegaSpec]:
+    several = len(stages) > 1
     offset = {"field": "stage", "type": "nominal", "sort": list(stages)}
-    shared = {
-        "y": {"field": "group", "type": "nominal", "title": None, "sort": list(groups)},
-        **({"yOffset": offset} if len(stages) > 1 else {}),
-    }
-    legend = {} if len(stages) > 1 else {"legend": None}
-    marks = {name: {**channel, **legend} for name, channel in scales(stages).items()}
+    shared: VegaSpec = {"y": names_axis("group", groups), **({"yOffset": offset} if several else {})}
+    marks = scales(stages) if several else scales(stages, legend=None)
     x = number_axis("value", f"{what}, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"})
+    ends = {"x": {**x, "field": "low"}, "x2": {"field": "high"}}
     return [
-        {
-            "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
-            "encoding": {
-                **shared,
-                "x": {**x, "field": "low"},
-                "x2": {"field": "high"},
-                "color": marks["color"] if len(stages) > 1 else {"value": INK},
-            },
-        },
-        {
-            "mark": {"type": "point", "filled": True, "size": 55, "opacity": 1},
-            "encoding": {**shared, "x": x, **marks, "description": {"field": "group"}},
-        },
+        rule({**shared, **ends, "color": marks["color"] if several else {"value": INK}}, strokeWidth=1.5),
+        dots({**shared, "x": x, **marks, "description": {"field": "group"}}, size=55),
     ]
 
 
@@ -142,14 +138,7 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
     groups = list(_by_group(row.original)[judges[0]])
     titles = {name: f"{name}: P({row.original.details['judges'][name]['label']})" for name in judges}
     values = [
-        {
-            "rate": titles[judge],
-            "stage": stage,
-            "group": group,
-            "value": entry["mean"],
-            "low": (entry["interval"] or [entry["mean"]])[0],
-            "high": (entry["interval"] or [entry["mean"]])[-1],
-        }
+        {"rate": titles[judge], "stage": stage, "group": group} | with_interval(entry["mean"], entry["interval"])
         for stage in stages
         for judge, by_group in _by_group(row.cells[stage]).items()
         if judge in titles

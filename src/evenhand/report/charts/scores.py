@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
 from evenhand.audit.record import Row, rows
 from evenhand.errors import counted
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, sources
+from evenhand.report.charts.figure import (
+    Figure,
+    drawn_rows,
+    drawn_stages,
+    register_chart,
+    sources,
+    with_interval,
+)
 from evenhand.report.charts.style import (
     DISTINGUISHABLE,
     GREY,
     INK,
     PALETTE,
+    VegaSpec,
     chart,
+    dots,
+    layer,
+    names_axis,
+    nominal,
     number_axis,
     panels,
     reference_line,
+    rule,
     scales,
     shared_domain,
 )
@@ -61,8 +73,7 @@ def forest_figure(audit: Audit, rows: Sequence[Row], title: str, axis: str, capt
     drawn = [row for row in rows if any(cell.value is not None for cell in row.cells.values())]
     if not drawn:
         return None
-    stages = list(drawn[0].cells)
-    shown = stages[:DISTINGUISHABLE]
+    stages, shown = list(drawn[0].cells), drawn_stages(drawn[0])
     table = tuple((row.label, *(numbers.cell(row.cells[stage]) for stage in stages)) for row in drawn)
     items = sum(row.original.n for row in drawn)
     left_out = f" The first {len(shown)} of {len(stages)} stages are drawn." if len(shown) < len(stages) else ""
@@ -72,39 +83,29 @@ def forest_figure(audit: Audit, rows: Sequence[Row], title: str, axis: str, capt
     return Figure(title, effect_forest(drawn, axis, shown), ("test", *stages), table, f"{caption} {sources}")
 
 
-def effect_forest(rows: Sequence[Row], title: str, stages: Sequence[str] = (), *, ideal: float = 0.0) -> dict[str, Any]:
+def effect_forest(
+    rows: Sequence[Row], title: str, stages: Sequence[str] = (), *, ideal: float = 0.0, **axis: object
+) -> VegaSpec:
     """Values and 95 % intervals of several rows on one axis, the stages beside each other."""
     shown = list(stages or rows[0].cells)
-    points = [
-        {
-            "query": _name(row),
-            "stage": stage,
-            "value": cell.value,
-            "low": cell.interval[0] if cell.interval else cell.value,
-            "high": cell.interval[1] if cell.interval else cell.value,
-        }
+    values = [
+        {"query": _name(row), "stage": stage, **with_interval(cell.value, cell.interval)}
         for row in rows
         for stage, cell in row.cells.items()
         if cell.value is not None and stage in shown
     ]
     marks = scales(shown)
-    y = {"field": "query", "type": "nominal", "title": None, "sort": [_name(row) for row in rows]}
+    y = names_axis("query", [_name(row) for row in rows])
     shared = {"y": y, "yOffset": {"field": "stage", "sort": shown}, "color": marks["color"]}
     return chart(
         f"{title}: value and 95 % interval of {len(rows)} tests on {len(shown)} stages",
-        data={"values": points},
+        data={"values": values},
         width=430,
         height={"step": 14 if len(shown) < 4 else 9},
         layer=[
             reference_line("x", ideal),
-            {
-                "mark": {"type": "rule", "strokeWidth": 1.5, "aria": False},
-                "encoding": {**shared, "x": number_axis("low", title), "x2": {"field": "high"}},
-            },
-            {
-                "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-                "encoding": {**shared, "shape": marks["shape"], "x": {"field": "value", "type": "quantitative"}},
-            },
+            rule({**shared, "x": number_axis("low", title, **axis), "x2": {"field": "high"}}, strokeWidth=1.5),
+            dots({**shared, "shape": marks["shape"], "x": {"field": "value", "type": "quantitative", **axis}}, size=60),
         ],
     )
 
@@ -120,10 +121,9 @@ def pair_preferences(audit: Audit, subject: str) -> Figure | None:
     drawn = [row for row in fifty if any(cell.value is not None for cell in row.cells.values())]
     if not drawn:
         return None
-    stages = list(drawn[0].cells)[:DISTINGUISHABLE]
-    spec = effect_forest(drawn, "pairs in which the stereotype is preferred (%)", stages, ideal=50.0)
-    for layer in spec["layer"][1:]:
-        layer["encoding"]["x"]["scale"] = {"domain": [0, 100]}
+    stages = drawn_stages(drawn[0])
+    title = "pairs in which the stereotype is preferred (%)"
+    spec = effect_forest(drawn, title, stages, ideal=50.0, scale={"domain": [0, 100]})
     table = tuple(
         (row.label, *(numbers.cell(row.cells[stage]) for stage in stages), f"{row.original.n:,}") for row in drawn
     )
@@ -141,7 +141,7 @@ def layer_bias(audit: Audit, subject: str) -> Figure | None:
     rows = [row for row in drawn_rows(audit, subject, "layer-bias") if row.original.items]
     if not rows:
         return None
-    stages = list(rows[0].cells)[:DISTINGUISHABLE]
+    stages = drawn_stages(rows[0])
     names = {row.label: f"{row.question.query}: {row.original.positive}" for row in rows}
     values = [
         {"query": names[row.label], "stage": stage, "layer": layer, "d": item["value"]}
@@ -153,18 +153,15 @@ def layer_bias(audit: Audit, subject: str) -> Figure | None:
     domain = shared_domain([float(value["d"]) for value in values], around=0.0)
     x = number_axis("layer", "layer (0: input)", axis={"tickMinStep": 1, "format": "d"})
     y = number_axis("d", "effect size d", scale={"domain": domain})
-    layer: list[dict[str, Any]] = [
+    lines = [
         reference_line("y", 0),
-        {
-            "mark": {"type": "line", "strokeWidth": 1.5, "aria": False},
-            "encoding": {"x": x, "y": y, "color": marks["color"]},
-        },
-        {"mark": {"type": "point", "filled": True, "size": 35, "opacity": 1}, "encoding": {"x": x, "y": y, **marks}},
+        layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
+        dots({"x": x, "y": y, **marks}, size=35),
     ]
     spec = chart(
         f"Effect size of {len(rows)} association tests at every layer, on {len(stages)} stages",
         data={"values": values},
-        **panels(layer, "query", list(names.values()), width=230, height=160),
+        **panels(lines, "query", list(names.values()), width=230, height=160),
     )
     table = tuple(
         (row.question.query, stage, *(numbers.number(float(item["value"]), 2) for item in row.cells[stage].items))
@@ -203,49 +200,31 @@ def bias_against_quality(audit: Audit, subject: str) -> Figure | None:
     return Figure("Bias left against quality kept", tradeoff(points), columns, table, caption)
 
 
-def tradeoff(points: Sequence[Tradeoff]) -> dict[str, Any]:
+def tradeoff(points: Sequence[Tradeoff]) -> VegaSpec:
     """A labelled scatter; methods that no other beats on both axes are filled."""
+    front = "not beaten", "beaten on both"
     values = [
-        {
-            "method": _label(points, number),
-            "bias": point.bias_left,
-            "quality": point.quality_kept,
-            "front": "not beaten" if point.on_the_front else "beaten on both",
-        }
+        {"method": _label(points, number), "bias": point.bias_left, "quality": point.quality_kept}
+        | {"front": front[0 if point.on_the_front else 1]}
         for number, point in enumerate(points)
     ]
-    x = {
-        "field": "bias",
-        "type": "quantitative",
-        "title": "bias left (share of the original)",
-        "scale": {"zero": False, "padding": 20},
-        "axis": {"format": "%"},
+    share = {"scale": {"zero": False, "padding": 20}, "axis": {"format": "%"}}
+    place = {
+        "x": number_axis("bias", "bias left (share of the original)", **share),
+        "y": number_axis("quality", "quality kept (share of the original)", **share),
     }
-    y = {
-        "field": "quality",
-        "type": "quantitative",
-        "title": "quality kept (share of the original)",
-        "scale": {"zero": False, "padding": 20},
-        "axis": {"format": "%"},
+    marks = {
+        "color": nominal("front", dict(zip(front, (PALETTE[1], GREY), strict=True))),
+        "shape": nominal("front", dict(zip(front, ("square", "circle"), strict=True))),
     }
-    front_field = {"field": "front", "type": "nominal", "title": None}
-    front = ["not beaten", "beaten on both"]
-    colour = {**front_field, "scale": {"domain": front, "range": [PALETTE[1], GREY]}}
-    shape = {**front_field, "scale": {"domain": front, "range": ["square", "circle"]}}
     return chart(
         f"{len(points)} stages by bias left and quality kept",
         data={"values": values},
         width=430,
         height=330,
         layer=[
-            {
-                "mark": {"type": "point", "filled": True, "size": 80, "opacity": 1},
-                "encoding": {"x": x, "y": y, "color": colour, "shape": shape},
-            },
-            {
-                "mark": {"type": "text", "align": "left", "dx": 8, "dy": -6, "color": INK},
-                "encoding": {"x": x, "y": y, "text": {"field": "method"}},
-            },
+            dots({**place, **marks}, size=80),
+            layer("text", {**place, "text": {"field": "method"}}, align="left", dx=8, dy=-6, color=INK),
         ],
     )
 
@@ -275,52 +254,37 @@ def neutrality(audit: Audit, subject: str) -> Figure | None:
     if row is None:
         return None
     stages = [stage for stage, cell in row.cells.items() if cell.details.get("scores")][:DISTINGUISHABLE]
-    values = []
-    for stage in stages:
-        for score, title in NEUTRALITY_SCORES.items():
-            found = row.cells[stage].details["scores"].get(score)
-            if found:
-                low, high = found.get("interval") or (found["mean"], found["mean"])
-                values.append({"stage": stage, "score": title, "value": found["mean"], "low": low, "high": high})
-    marks = scales(stages)
-    y = {"field": "score", "type": "nominal", "title": None, "sort": list(NEUTRALITY_SCORES.values())}
-    shared = {"y": y, "yOffset": {"field": "stage", "sort": stages}}
+    found = {
+        (title, stage): with_interval(score["mean"], score.get("interval"))
+        for stage in stages
+        for name, title in NEUTRALITY_SCORES.items()
+        if (score := row.cells[stage].details["scores"].get(name))
+    }
+    shared: VegaSpec = {
+        "y": names_axis("score", list(NEUTRALITY_SCORES.values())),
+        "yOffset": {"field": "stage", "sort": stages},
+    }
     axis = "share (100 %: the model draws no conclusion)"
-    limits, percent = {"domain": [0, 1]}, {"format": "%", "tickCount": 5}
+    share = number_axis("value", axis, scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 5})
     spec = chart(
         f"Neutrality of {row.original.model or subject} on {row.original.query}: four scores on {len(stages)} stages",
-        data={"values": values},
+        data={"values": [{"stage": stage, "score": title, **ends} for (title, stage), ends in found.items()]},
         width=400,
         height={"step": 16},
         layer=[
-            {
-                "mark": {"type": "bar", "opacity": 0.65},
-                "encoding": {
-                    **shared,
-                    "x": number_axis("value", axis, scale=limits, axis=percent),
-                    "color": marks["color"],
-                },
-            },
-            {
-                "mark": {"type": "rule", "color": INK, "strokeWidth": 1.5, "aria": False},
-                "encoding": {**shared, "x": number_axis("low", axis), "x2": {"field": "high"}},
-            },
+            layer("bar", {**shared, "x": share, "color": scales(stages)["color"]}, opacity=0.65),
+            rule({**shared, "x": number_axis("low", axis), "x2": {"field": "high"}}, color=INK, strokeWidth=1.5),
         ],
     )
     table = tuple(
-        (
-            title,
-            *(
-                f"{v['value']:.1%} [{v['low']:.1%}, {v['high']:.1%}]"
-                for stage in stages
-                for v in values
-                if v["stage"] == stage and v["score"] == title
-            ),
-        )
-        for title in NEUTRALITY_SCORES.values()
+        (title, *(_share(found.get((title, stage))) for stage in stages)) for title in NEUTRALITY_SCORES.values()
     )
     caption = (
         "The right answer is always neutral, because the sentences say nothing about the group: longer bars are "
         f"better. Lines are 95 % intervals over words and training seeds. {sources(audit, row, 'sentence pairs')}"
     )
     return Figure("Does the model draw conclusions?", spec, ("score", *stages), table, caption)
+
+
+def _share(ends: Mapping[str, float] | None) -> str:
+    return "{value:.1%} [{low:.1%}, {high:.1%}]".format(**ends) if ends else "–"

@@ -6,9 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Literal, TypeAlias, TypeVar
 
 from evenhand.errors import printable
+
+VegaSpec: TypeAlias = dict[str, object]
+"""A Vega-Lite specification, or a part of one, which is only written."""
+Item = TypeVar("Item")
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 INK = "#2b2b2b"
@@ -42,27 +46,48 @@ def colours(stages: Sequence[str]) -> dict[str, str]:
     return {stage: PALETTE[i % len(PALETTE)] for i, stage in enumerate(stages)}
 
 
-def nominal(field: str, range_of: Mapping[str, object]) -> dict[str, Any]:
+def nominal(field: str, range_of: Mapping[str, object], **more: object) -> VegaSpec:
     """A channel of names, with the colour, shape or dashes of each, in this order."""
     scale = {"domain": list(range_of), "range": list(range_of.values())}
-    return {"field": field, "type": "nominal", "title": None, "scale": scale}
+    return {"field": field, "type": "nominal", "title": None, "scale": scale, **more}
 
 
-def scales(stages: Sequence[str]) -> dict[str, Any]:
+def names_axis(field: str, order: Sequence[str], **more: object) -> VegaSpec:
+    """A channel of names in an order, without a title."""
+    return {"field": field, "type": "nominal", "title": None, "sort": list(order), **more}
+
+
+def scales(stages: Sequence[str], **more: object) -> dict[str, VegaSpec]:
     """Colour and shape of the marks, which tell the same thing twice."""
     shapes = {stage: SHAPES[i % len(SHAPES)] for i, stage in enumerate(stages)}
-    return {"color": nominal("stage", colours(stages)), "shape": nominal("stage", shapes)}
+    return {"color": nominal("stage", colours(stages), **more), "shape": nominal("stage", shapes, **more)}
 
 
-def number_axis(field: str, title: str, **more: Any) -> dict[str, Any]:
+def number_axis(field: str, title: str, **more: object) -> VegaSpec:
     """A channel of numbers with a title that says what they are."""
     return {"field": field, "type": "quantitative", "title": title, **more}
 
 
-def reference_line(channel: Literal["x", "y"], value: float) -> dict[str, Any]:
+def layer(mark: str, encoding: VegaSpec, *, transform: Sequence[VegaSpec] = (), **settings: object) -> VegaSpec:
+    """A layer of marks (bar, line, text ...) with their settings; `transform` is done to its data first."""
+    before = {"transform": list(transform)} if transform else {}
+    return {**before, "mark": {"type": mark, **settings}, "encoding": encoding}
+
+
+def dots(encoding: VegaSpec, *, size: int, transform: Sequence[VegaSpec] = (), **settings: object) -> VegaSpec:
+    """A layer of filled marks."""
+    return layer("point", encoding, transform=transform, **{"filled": True, "size": size, "opacity": 1, **settings})
+
+
+def rule(encoding: VegaSpec, *, transform: Sequence[VegaSpec] = (), **settings: object) -> VegaSpec:
+    """A layer of lines from one end to the other, such as intervals; readers hear of the marks on them instead."""
+    return layer("rule", encoding, transform=transform, aria=False, **settings)
+
+
+def reference_line(channel: Literal["x", "y"], value: float) -> VegaSpec:
     """A layer with one line at a value; without the aggregate it would be drawn once for each row of the data."""
-    once = [{"aggregate": [{"op": "count", "as": "rows"}]}]
-    return {"transform": once, "mark": {"type": "rule", "color": RULE}, "encoding": {channel: {"datum": value}}}
+    once: list[VegaSpec] = [{"aggregate": [{"op": "count", "as": "rows"}]}]
+    return layer("rule", {channel: {"datum": value}}, transform=once, color=RULE)
 
 
 def shared_domain(values: Sequence[float], *, around: float | None = None) -> list[float]:
@@ -75,16 +100,19 @@ def shared_domain(values: Sequence[float], *, around: float | None = None) -> li
     return [round(low - margin, 6), round(high + margin, 6)]
 
 
-def panels(
-    layer: list[dict[str, Any]], field: str, order: Sequence[str], *, columns: int = 2, **size: Any
-) -> dict[str, Any]:
+def panels(layers: list[VegaSpec], field: str, order: Sequence[str], *, columns: int = 2, **size: object) -> VegaSpec:
     """The same layers once for each value of a field, some beside each other, on the same axes."""
-    facet = {"field": field, "type": "nominal", "title": None, "sort": list(order)}
     header = {"labelColor": INK, "labelFontSize": 12, "labelFontWeight": 600, "labelAnchor": "start"}
-    return {"facet": {**facet, "header": header}, "columns": columns, "spec": {**size, "layer": layer}}
+    facet = names_axis(field, order, header=header)
+    return {"facet": facet, "columns": columns, "spec": {**size, "layer": layers}}
 
 
-def spread(items: Sequence[Any], most: int = MOST_POINTS) -> list[Any]:
+def both_ends(items: Sequence[Item], count: int) -> list[Item]:
+    """Return the first and the last items of an ordered sequence, each once."""
+    return [*items[:count], *items[max(count, len(items) - count) :]]
+
+
+def spread(items: Sequence[Item], most: int = MOST_POINTS) -> list[Item]:
     """Return all items, or as many as `most`, spread evenly over the sequence."""
     if len(items) <= most:
         return list(items)
@@ -107,7 +135,7 @@ def uncrowded(places: Mapping[str, tuple[float, float]], *, across: float = 0.25
     return set(kept)
 
 
-def chart(description: str, **parts: Any) -> dict[str, Any]:
+def chart(description: str, **parts: object) -> VegaSpec:
     """A specification with the shared configuration; the description is its alternative text."""
     return {
         "$schema": SCHEMA,
@@ -149,7 +177,7 @@ VERSION = "5.21"
 BACKSLASH = "\N{SET MINUS}"  # looks like a backslash
 
 
-def svg(spec: dict[str, Any]) -> str:
+def svg(spec: VegaSpec) -> str:
     """An SVG picture."""
     return _svg(_document(spec))
 
@@ -162,30 +190,33 @@ def _svg(document: str) -> str:
     return drawn
 
 
-def png(spec: dict[str, Any], *, scale: float = 2.0) -> bytes:
+def png(spec: VegaSpec, *, scale: float = 2.0) -> bytes:
     """A PNG picture on a white ground."""
     import vl_convert
 
-    drawn: bytes = vl_convert.vegalite_to_png(
-        _document({**spec, "background": "white"}), vl_version=VERSION, scale=scale
-    )
+    drawn: bytes = vl_convert.vegalite_to_png(_document(on_white(spec)), vl_version=VERSION, scale=scale)
     return drawn
 
 
-def pdf(spec: dict[str, Any]) -> bytes:
+def pdf(spec: VegaSpec) -> bytes:
     """A PDF page of the size of the picture."""
     import vl_convert
 
-    drawn: bytes = vl_convert.vegalite_to_pdf(_document({**spec, "background": "white"}), vl_version=VERSION)
+    drawn: bytes = vl_convert.vegalite_to_pdf(_document(on_white(spec)), vl_version=VERSION)
     return drawn
 
 
-def _document(spec: dict[str, Any]) -> str:
+def on_white(spec: VegaSpec) -> VegaSpec:
+    """Return a specification for a page that may be dark, while the ink is."""
+    return {**spec, "background": "white"}
+
+
+def _document(spec: VegaSpec) -> str:
     """Return a specification as JSON whose strings the renderer can draw; it aborts the process on some characters."""
     return json.dumps(_drawable(spec))
 
 
-def _drawable(part: Any) -> Any:
+def _drawable(part: object) -> object:
     if isinstance(part, str):
         # Vega evaluates backslash escapes in titles, and line breaks end its expressions.
         return re.sub(r"[\n\t]", " ", printable(part)).replace("\\", BACKSLASH)

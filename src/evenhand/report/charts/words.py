@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,13 +10,17 @@ from evenhand.arrays import Vector64
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
 from evenhand.audit.tradeoff import mean_ranks
+from evenhand.corpus.comparison import Point
 from evenhand.measures import numbers
-from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources
+from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
 from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
     GREY,
     PALETTE,
+    VegaSpec,
     chart,
+    dots,
+    layer,
+    names_axis,
     nominal,
     number_axis,
     panels,
@@ -35,39 +38,27 @@ def clusters(audit: Audit, subject: str) -> Figure | None:
         return None
     poles = row.original.params.get("pair") or row.original.params.get("poles") or ["first", "second"]
     sides = [f"nearer to {poles[0]} at first", f"nearer to {poles[1]} at first"]
-    drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
+    drawn = drawn_cells(row)
     titles = {stage: f"{stage}: accuracy {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     values = [
-        {
-            "stage": titles[stage],
-            "word": item["word"],
-            "side": sides[0 if item["value"] > 0 else 1],
-            "x": item["x"],
-            "y": item["y"],
-        }
+        {"stage": titles[stage], "word": item["word"], "side": sides[0 if item["value"] > 0 else 1]}
+        | {"x": item["x"], "y": item["y"]}
         for stage, cell in drawn.items()
         for item in spread(cell.items)
     ]
-    ticks = {"domain": [-1.05, 1.05]}
-    colour = {sides[0]: PALETTE[1], sides[1]: PALETTE[2]}
-    shape = {sides[0]: "circle", sides[1]: "triangle-up"}
-    layer = [
-        {
-            "mark": {"type": "point", "filled": True, "size": 22, "opacity": 0.6},
-            "encoding": {
-                "x": number_axis("x", "1st principal component", scale=ticks, axis={"tickCount": 3}),
-                "y": number_axis("y", "2nd", scale=ticks, axis={"tickCount": 3}),
-                "color": nominal("side", colour),
-                "shape": nominal("side", shape),
-                "description": {"field": "word"},
-            },
-        }
-    ]
+    ticks = {"scale": {"domain": [-1.05, 1.05]}, "axis": {"tickCount": 3}}
+    encoding: VegaSpec = {
+        "x": number_axis("x", "1st principal component", **ticks),
+        "y": number_axis("y", "2nd", **ticks),
+        "color": nominal("side", dict(zip(sides, PALETTE[1:3], strict=True))),
+        "shape": nominal("side", dict(zip(sides, ("circle", "triangle-up"), strict=True))),
+        "description": {"field": "word"},
+    }
     spec = chart(
         f"The most biased words on two principal components of each of {len(drawn)} stages, marked by the side they "
         "were on before any method",
         data={"values": values},
-        **panels(layer, "stage", list(titles.values()), width=230, height=180),
+        **panels([dots(encoding, size=22, opacity=0.6)], "stage", list(titles.values()), width=230, height=180),
     )
     table = tuple((stage, numbers.cell(cell), f"{cell.n:,}") for stage, cell in drawn.items())
     caption = (
@@ -89,7 +80,7 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     if not rows:
         return None
     row = next((row for row in rows if row.question.query != "vocabulary"), rows[0])
-    drawn = {stage: cell for stage, cell in list(row.cells.items())[:DISTINGUISHABLE] if cell.items}
+    drawn = drawn_cells(row)
     titles = {stage: f"{stage}: r = {numbers.number(cell.value, 2)}" for stage, cell in drawn.items()}
     values = [
         {"stage": titles[stage], "word": item["word"], "bias": item["value"], "share": item["neighbours"]}
@@ -100,18 +91,12 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     domain = shared_domain([float(value["bias"]) for value in values])
     x = number_axis("bias", f"bias before any method ({pole} →)", scale={"domain": domain})
     y = number_axis("share", f"neighbours on the {pole} side", scale={"domain": [0, 1]}, axis={"format": "%"})
-    layer = [
-        reference_line("x", 0),
-        {
-            "mark": {"type": "point", "filled": True, "size": 18, "opacity": 0.55, "color": PALETTE[1]},
-            "encoding": {"x": x, "y": y, "description": {"field": "word"}},
-        },
-    ]
+    cloud = dots({"x": x, "y": y, "description": {"field": "word"}}, size=18, opacity=0.55, color=PALETTE[1])
     spec = chart(
         f"Share of {pole} neighbours of {len(row.original.items)} words against their original bias, on "
         f"{len(drawn)} stages",
         data={"values": values},
-        **panels(layer, "stage", list(titles.values()), width=230, height=180),
+        **panels([reference_line("x", 0), cloud], "stage", list(titles.values()), width=230, height=180),
     )
     after = {stage: {item["word"]: item["neighbours"] for item in cell.items} for stage, cell in drawn.items()}
     ordered = sorted(row.original.items, key=lambda item: -abs(float(item["value"])))[:NEIGHBOURS_LISTED]
@@ -144,7 +129,7 @@ def beta_regression(audit: Audit, subject: str) -> Figure | None:
     if row is None:
         return None
     beta = row.original
-    points: list[dict[str, Any]] = [
+    points: list[Point] = [
         {"word": str(item["word"]), "first": float(item["first"]), "second": float(item["value"])}
         for item in beta.items
     ]
@@ -166,8 +151,8 @@ def beta_regression(audit: Audit, subject: str) -> Figure | None:
 
 
 def beta_scatter(
-    points: Sequence[dict[str, Any]], line: tuple[float, float], names: tuple[str, str], positive: str, *, words: int
-) -> dict[str, Any]:
+    points: Sequence[Point], line: tuple[float, float], names: tuple[str, str], positive: str, *, words: int
+) -> VegaSpec:
     """A dot for each word, the regression line without outliers, and the diagonal on which nothing has changed.
 
     Args:
@@ -184,36 +169,24 @@ def beta_scatter(
     fitted = f"regression, beta {slope:.2f}"
     lines = [{"x": x, "y": intercept + slope * x, "line": fitted} for x in ends]
     lines += [{"x": x, "y": x, "line": SAME} for x in ends]
+    place: VegaSpec = {
+        "x": number_axis("first", f"bias in {names[0]} (log ratio; above 0: {positive})"),
+        "y": number_axis("second", f"bias in {names[1]} (log ratio)"),
+    }
+    along: VegaSpec = {
+        "x": {"field": "x", "type": "quantitative"},
+        "y": {"field": "y", "type": "quantitative"},
+        "color": nominal("line", {fitted: PALETTE[2], SAME: GREY}),
+        "strokeDash": nominal("line", {fitted: [1, 0], SAME: [5, 4]}),
+    }
+    cloud = dots(place, size=16, opacity=0.55, color=PALETTE[1], aria=False)
     return chart(
         f"Scores of {len(shown):,} of {words:,} words in {names[1]} against {names[0]}; slope {slope:.2f}",
         width=430,
         height=380,
         layer=[
-            {
-                "data": {"values": shown},
-                "mark": {
-                    "type": "point",
-                    "filled": True,
-                    "size": 16,
-                    "opacity": 0.55,
-                    "color": PALETTE[1],
-                    "aria": False,
-                },
-                "encoding": {
-                    "x": number_axis("first", f"bias in {names[0]} (log ratio; above 0: {positive})"),
-                    "y": number_axis("second", f"bias in {names[1]} (log ratio)"),
-                },
-            },
-            {
-                "data": {"values": lines},
-                "mark": {"type": "line", "strokeWidth": 2, "clip": True},
-                "encoding": {
-                    "x": {"field": "x", "type": "quantitative"},
-                    "y": {"field": "y", "type": "quantitative"},
-                    "color": nominal("line", {fitted: PALETTE[2], SAME: GREY}),
-                    "strokeDash": nominal("line", {fitted: [1, 0], SAME: [5, 4]}),
-                },
-            },
+            {"data": {"values": shown}, **cloud},
+            {"data": {"values": lines}, **layer("line", along, strokeWidth=2, clip=True)},
         ],
     )
 
@@ -240,35 +213,18 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
         return None
     used = [label for label in labels if any(cell["one"] == label for cell in compared)]
     cells = [cell for cell in cells if cell["one"] in used]
-    place = {
-        "x": {"field": "one", "type": "nominal", "title": None, "sort": used, "axis": {"labelAngle": -35}},
-        "y": {"field": "other", "type": "nominal", "title": None, "sort": used},
-    }
+    place: VegaSpec = {"x": names_axis("one", used, axis={"labelAngle": -35}), "y": names_axis("other", used)}
     scale = {"domain": [-1, 0, 1], "range": [PALETTE[2], "#f7f5f0", PALETTE[1]]}
+    colour = number_axis("rho", "rank correlation", scale=scale, legend={"gradientLength": 150})
+    ink = {"condition": {"test": "abs(datum.rho) > 0.6", "value": ON_CELLS[0]}, "value": ON_CELLS[1]}
     spec = chart(
         f"Rank correlation between the word scores of {len(used)} measures",
         data={"values": cells},
         width={"step": 52},
         height={"step": 30},
         layer=[
-            {
-                "mark": {"type": "rect"},
-                "encoding": {
-                    **place,
-                    "color": number_axis("rho", "rank correlation", scale=scale, legend={"gradientLength": 150}),
-                },
-            },
-            {
-                "mark": {"type": "text", "aria": False},
-                "encoding": {
-                    **place,
-                    "text": {"field": "rho", "format": ".2f"},
-                    "color": {
-                        "condition": {"test": "abs(datum.rho) > 0.6", "value": ON_CELLS[0]},
-                        "value": ON_CELLS[1],
-                    },
-                },
-            },
+            layer("rect", {**place, "color": colour}),
+            layer("text", {**place, "text": {"field": "rho", "format": ".2f"}, "color": ink}, aria=False),
         ],
     )
     index = {label: number for number, label in enumerate(used)}
