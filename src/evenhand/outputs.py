@@ -19,7 +19,15 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from evenhand.errors import EvenhandError, OutputError
-from evenhand.files import cache_folder, output_errors, partial_name, remove_partial, sweep_partials, write_text
+from evenhand.files import (
+    cache_folder,
+    output_errors,
+    partial_name,
+    remove_partial,
+    require_folder,
+    sweep_partials,
+    write_text,
+)
 
 REMEMBERED = "outputs"  # folder in the cache
 
@@ -62,7 +70,8 @@ def require_own_folder(folder: Path, names: Iterable[str], is_own: Callable[[Pat
 
 
 def require_run_folder(folder: Path) -> None:
-    """Raise `OutputError` if record or page of an audit would replace other files."""
+    """Raise `OutputError` if a folder cannot hold a run, or record or page of an audit would replace other files."""
+    require_folder(folder)
     require_own_folder(folder, ("audit.json", "report.html"), _is_run)
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -20,6 +20,9 @@ from evenhand.cli.options import Verb, flags
 from evenhand.cli.terminal import flag_of, warnings_as_notes, with_flags, writing_flags
 from evenhand.errors import EvenhandError, InputMissingError, arguments_in, shown
 from evenhand.version import __version__
+
+if TYPE_CHECKING:
+    from typer._click.core import Command
 
 INTERRUPTED = 130  # 128 and the number of the signal
 _is_whole_process = False  # whether `main` was called
@@ -31,7 +34,6 @@ SUMMARY = (
     "Measure social bias in word vectors, inference models, language models and text; remove it; see what the removal "
     "did and what it cost."
 )
-STYLE: dict[str, Any] = {"pretty_exceptions_enable": False, "rich_markup_mode": "rich"}
 
 
 class VerbPlace(NamedTuple):
@@ -86,10 +88,10 @@ VERBS = {
 }
 
 
-class _Commands(Mapping[str, Any]):
+class _Commands(Mapping[str, "Command"]):
     """The commands by verb; the module of a verb is imported when its command is first asked for."""
 
-    def __getitem__(self, verb: str) -> Any:
+    def __getitem__(self, verb: str) -> Command:
         if verb not in VERBS:
             raise KeyError(verb)
         return command_of(verb)
@@ -112,11 +114,11 @@ class _Verbs(TyperGroup):
         """Return the verbs in the order of the help."""
         return list(VERBS)
 
-    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Command | None:  # type: ignore[override]
         """Return a command with a name and a summary, which is what a list of commands shows."""
         return TyperCommand(cmd_name, help=VERBS[cmd_name].summary) if cmd_name in VERBS else None
 
-    def resolve_command(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+    def resolve_command(self, ctx: typer.Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:  # type: ignore[override]
         """Return the command to run with its arguments."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, self.commands[name] if name else found, rest
@@ -130,10 +132,10 @@ def functions_of(verb: str) -> dict[str, Verb]:
 
 
 @functools.cache
-def command_of(verb: str) -> Any:
+def command_of(verb: str) -> Command:
     """Return the command of a verb, with errors as messages and exit codes."""
     functions = functions_of(verb)
-    several = typer.Typer(name=verb, help=VERBS[verb].summary, no_args_is_help=True, add_completion=False, **STYLE)
+    several = _typer(verb, help=VERBS[verb].summary)
     for name, function in functions.items():
         several.command(name.rpartition(" ")[2])(guarded(function))
     return typer.main.get_command(several)
@@ -143,7 +145,7 @@ def guarded(verb: Verb) -> Verb:
     """Turn our errors into a message on stderr and their exit code; a traceback only with EVENHAND_DEBUG=1."""
 
     @functools.wraps(verb)
-    def run(*args: Any, **kwargs: Any) -> None:
+    def run(*args: object, **kwargs: object) -> None:
         try:
             with writing_flags(flags(verb)), warnings_as_notes():
                 verb(*args, **kwargs)
@@ -227,7 +229,15 @@ def _discard_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-app = typer.Typer(name="evenhand", cls=_Verbs, no_args_is_help=True, **STYLE)
+def _typer(name: str, *, kind: type[TyperGroup] = TyperGroup, help: str | None = None) -> typer.Typer:
+    """Return a command of commands; errors of ours are no tracebacks."""
+    return typer.Typer(
+        name=name, cls=kind, help=help, no_args_is_help=True, add_completion=kind is _Verbs, rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )  # fmt: skip
+
+
+app = _typer("evenhand", kind=_Verbs)
 
 
 def _version(wanted: bool) -> None:

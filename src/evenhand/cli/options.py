@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -23,8 +23,11 @@ from evenhand.cli.terminal import notes_on_stderr
 from evenhand.errors import UsageError
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from evenhand.audit.manifest import Invocation
     from evenhand.corpus import Corpus, CorpusOptions
+    from evenhand.corpus.readers.source import ReadArguments
     from evenhand.engines import Engine
     from evenhand.models.vectors import Vectors
     from evenhand.subjects import Subject
@@ -44,7 +47,7 @@ class Only:
 def with_groups(verb: Verb) -> Verb:
     """Replace each parameter of a verb that is a group of options by the options of the group."""
     parameters: list[inspect.Parameter] = []
-    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
+    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
     hints = get_type_hints(verb, include_extras=True)
     for name, parameter in inspect.signature(verb).parameters.items():
         group, marks = getattr(hints[name], "__origin__", hints[name]), getattr(hints[name], "__metadata__", ())
@@ -63,7 +66,7 @@ def with_groups(verb: Verb) -> Verb:
         ]
 
     @functools.wraps(verb)
-    def run(**given: Any) -> None:
+    def run(**given: object) -> None:
         for name, (group, options) in groups.items():
             given[name] = group(**{option: given.pop(option) for option in options if option in given})
         verb(**given)
@@ -74,7 +77,7 @@ def with_groups(verb: Verb) -> Verb:
 
 
 @functools.cache
-def flags(verb: Callable[..., Any]) -> Mapping[str, str]:
+def flags(verb: Callable[..., object]) -> Mapping[str, str]:
     """Return the options of a verb or group by parameter, as they are written: encoding_errors, --encoding-errors."""
     found = {}
     for parameter, hint in get_type_hints(verb, include_extras=True).items():
@@ -86,10 +89,9 @@ def flags(verb: Callable[..., Any]) -> Mapping[str, str]:
     return found
 
 
-def given_flags(group: Any) -> list[str]:
+def given_flags(group: DataclassInstance) -> list[str]:
     """Return the options of a group whose values are not the defaults."""
-    kind: Callable[..., Any] = type(group)
-    written = flags(kind)
+    written = flags(type(group))
     return [written[f.name] for f in dataclasses.fields(group) if getattr(group, f.name) not in (f.default, [], "")]
 
 
@@ -205,11 +207,6 @@ PositiveValue = Annotated[
 ]
 
 
-def joined_groups(columns: list[str] | None) -> str | None:
-    """Return the columns of groups as one text, as a subject is opened with."""
-    return ";".join(columns) if columns else None
-
-
 @dataclasses.dataclass(frozen=True)
 class Opening:
     """How subjects are opened."""
@@ -263,14 +260,14 @@ class Opening:
     text_column: TextsColumn = None
     positive_label: PositiveLabel = None
 
-    def subjects(self, addresses: list[str]) -> list[Subject]:
-        """Open subjects, with warnings as notes. An option is passed to the kinds that have it."""
-        given = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        changed = {"allow_pickle": self.allow_pickle or None, "group": joined_groups(self.group)}
-        return open_subjects(addresses, **given | changed)
+    def subjects(self, addresses: list[str], **more: object) -> list[Subject]:
+        """Open subjects; `more` are options that only one verb has."""
+        given: dict[str, object] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        given |= {"allow_pickle": self.allow_pickle or None, "group": ";".join(self.group) if self.group else None}
+        return open_subjects(addresses, **given | more)
 
 
-def open_subjects(addresses: list[str], **options: Any) -> list[Subject]:
+def open_subjects(addresses: list[str], **options: object) -> list[Subject]:
     """Open subjects for a verb, with warnings as notes. An option is passed to the kinds that have it."""
     from evenhand.subjects.opening import kind_of_address, open_subject, parse_address
 
@@ -357,9 +354,9 @@ class Reading:
     skip_bad: SkipBad = False
     max_record: MaxRecord = 128
 
-    def arguments(self) -> dict[str, Any]:
+    def arguments(self) -> ReadArguments:
         """Return the options as `Corpus` takes them: the longest record in bytes."""
-        return dataclasses.asdict(self) | {"max_record": self.max_record * MEGABYTE}
+        return cast("ReadArguments", dataclasses.asdict(self) | {"max_record": self.max_record * MEGABYTE})
 
     def corpus(self, files: Iterable[str]) -> Corpus:
         """Return the files as a corpus."""

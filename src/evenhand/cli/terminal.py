@@ -6,11 +6,11 @@ import json
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 import typer
 
@@ -18,6 +18,7 @@ from evenhand.errors import EvenhandError, EvenhandWarning, escape_markup, print
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
     from evenhand.audit import Audit
     from evenhand.progress import Progress
@@ -30,7 +31,7 @@ UNITS = {"max_record": " (in MB)"}  # of an option whose argument is in bytes
 _flags: ContextVar[Mapping[str, str]] = ContextVar("flags")  # the options of the running verb by parameter
 
 
-def show_json(document: Any) -> None:
+def show_json(document: object) -> None:
     """Write one JSON document to stdout."""
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
 
@@ -78,6 +79,28 @@ def show_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
         for row in rows:
             table.add_row(*(escape(row[i]) for i in part))
         console.print(table)
+
+
+def plain_table(*columns: str, left: Collection[str] = (), title: str | None = None) -> Table:
+    """Return a table without rules for `show`; its columns are on the right, but for those that hold text."""
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=None, header_style="dim", pad_edge=False)
+    for column in columns:
+        table.add_column(escape(column), justify="left" if column in left else "right")
+    return table
+
+
+def show_records(records: Sequence[Mapping[str, object]], below: str) -> None:
+    """Write records with the same fields as the rows of a table, and a line below them."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for column in records[0] if records else ("id",):
+        table.add_column(column, no_wrap=column == "id", overflow="fold")
+    for record in records:
+        table.add_row(*(escape(str(value)) for value in record.values()))
+    show(table, f"[dim]{below}[/]")
 
 
 def fitting_columns(widths: Sequence[int], available: int) -> list[list[int]]:
@@ -151,9 +174,11 @@ def notes_on_stderr() -> Iterator[None]:
     """Our warnings as one-line notes, each once, instead of Python's two lines with a path."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EvenhandWarning)
-        yield
-    for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
-        note(f"note: {warning}")
+        try:
+            yield
+        finally:
+            for warning in dict.fromkeys(str(w.message) for w in caught if issubclass(w.category, EvenhandWarning)):
+                note(f"note: {warning}")
 
 
 @contextmanager
@@ -164,9 +189,16 @@ def warnings_as_notes() -> Iterator[None]:
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
-        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
             if not issubclass(category, EvenhandWarning):
-                usual(message, category, *place, **more)
+                usual(message, category, filename, lineno, file, line)
             elif str(message) not in seen:
                 seen.add(str(message))
                 note(f"note: {message}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from evenhand.models.encoders.transformer import Transformer
     from evenhand.models.nli.elmo import ElmoNLI
     from evenhand.models.nli.transformer import TransformerNLI
+    from evenhand.subjects.embedded_nli import Condition
 
 
 VectorsFunction: TypeAlias = Callable[[Vectors], Vectors]
@@ -169,7 +170,11 @@ def _plain(history: Any) -> Any:
     return json.loads(as_json(list(history)))
 
 
-EMBEDDED = {"embedded": "original", "embedded:original": "original", "embedded:projected": "projected"}
+EMBEDDED: Mapping[str, Condition] = {
+    "embedded": "original",
+    "embedded:original": "original",
+    "embedded:projected": "projected",
+}
 LETTERS = {"e": "entailment", "n": "neutral", "c": "contradiction"}
 
 
@@ -374,7 +379,7 @@ def _models(
     if text in EMBEDDED:
         from evenhand.subjects.embedded_nli import embedded
 
-        return embedded(EMBEDDED[text], vectors=reader.for_embedded(), device=device)  # type: ignore[arg-type]
+        return embedded(EMBEDDED[text], vectors=reader.for_embedded(), device=device)
     if _is_hugging_face(text):
         from evenhand.models.nli.transformer import from_text
 

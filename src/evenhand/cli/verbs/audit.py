@@ -23,7 +23,7 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.terminal import escape, note, progress, show, show_json
 from evenhand.errors import UsageError
-from evenhand.files import require_folder, write_text
+from evenhand.files import write_text
 from evenhand.outputs import require_run_folder
 
 if TYPE_CHECKING:
@@ -177,7 +177,6 @@ def audit(
     )
     _refuse_contradictions(asked, plan=plan, memory=memory, jobs=jobs, engine=engine.engine)
     if not write_plan:
-        require_folder(out)
         require_run_folder(out)
     given = Plan.read(plan) if plan else None
     opened = opening.subjects(subjects or (list(given.subjects) if given else []) or ["glove-embedded"])

@@ -6,16 +6,17 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from evenhand.cli.options import Json, KeyEnv, open_subjects
-from evenhand.cli.terminal import escape, show_json, show_plain
+from evenhand.cli.terminal import escape, show_json, show_plain, show_records
 from evenhand.cli.terminal import show as print_out
 from evenhand.errors import UnknownNameError, UsageError, unknown_name
 
 if TYPE_CHECKING:
+    from evenhand.data import CatalogEntry
     from evenhand.measures import Info
     from evenhand.mitigations import Mitigation
     from evenhand.words.probes import Filler, Probe
@@ -39,15 +40,8 @@ def listing(
     if as_json:
         show_json(rows)
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in rows[0] if rows else ("id",):
-        table.add_column(column, no_wrap=column == "id", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
     more = "" if kind == "formats" else "; `evenhand show ID` tells more about one"
-    print_out(table, f"[dim]{len(rows)} {kind}{more}.[/]")
+    show_records(rows, f"{len(rows)} {kind}{more}.")
 
 
 def _measures() -> list[dict[str, object]]:
@@ -67,15 +61,8 @@ def _methods() -> list[dict[str, object]]:
 def _probes() -> list[dict[str, object]]:
     from evenhand.words import probes
 
-    return [
-        {
-            "id": entry.id,
-            "pairs": entry.pairs,
-            "varies": entry.varies,
-            "source": entry.source,
-        }
-        for entry in probes.listing()
-    ]
+    found = probes.listing()
+    return [{"id": one.id, "pairs": one.pairs, "varies": one.varies, "source": one.source} for one in found]
 
 
 def _models() -> list[dict[str, object]]:
@@ -193,7 +180,7 @@ def _show_run(folder: Path, tables: bool, as_json: bool) -> None:
         print_out(*(audit_tables if tables else audit_summary)(audit))
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, dict):
         # The source of a list is shown once, for the whole record, not again for each of its parts.
         kept = {
@@ -305,7 +292,7 @@ def _measure(info: Info) -> dict[str, object]:
     }
 
 
-def _entry(entry: Any) -> dict[str, object]:
+def _entry(entry: CatalogEntry) -> dict[str, object]:
     from evenhand import data
 
     record = asdict(entry)
@@ -355,7 +342,7 @@ def _models_of(name: str) -> dict[str, object]:
     from evenhand.subjects import embedded_nli as embedded
     from evenhand.subjects.nli_models import EMBEDDED
 
-    condition: Any = EMBEDDED[name]
+    condition = EMBEDDED[name]
     return {
         "kind": "models",
         "id": f"embedded:{condition}",

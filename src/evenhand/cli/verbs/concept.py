@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from evenhand.cli.options import CaseOption, Json, Overwrite, Seed, load
-from evenhand.cli.terminal import escape, note, show, show_json
-from evenhand.errors import few
+from evenhand.cli.terminal import escape, note, show, show_json, show_records
+from evenhand.errors import counted, few
 from evenhand.files import require_folder
 from evenhand.outputs import remember, require_replaceable
 
@@ -73,7 +73,7 @@ def show_concept(concept: Reference, as_json: Json = False) -> None:
     if as_json:
         show_json({"concept": found.name, **found.to_dict()})
         return
-    show(f"[bold]{escape(found.name)}[/]  {escape(_language(found))}")
+    show(f"[bold]{escape(found.name)}[/]  ({escape(found.language)}, positive: {escape(str(found.positive))})")
     for part, groups in (
         ("groups", found.groups),
         ("names", found.names),
@@ -97,14 +97,7 @@ def list_concepts(as_json: Json = False) -> None:
     if as_json:
         show_json(rows)
         return
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in rows[0]:
-        table.add_column(column, no_wrap=column == "id", overflow="fold")
-    for row in rows:
-        table.add_row(*(escape(str(value)) for value in row.values()))
-    show(table, '[dim]Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.[/]')
+    show_records(rows, 'Two concepts are crossed by "gender x race"; `evenhand concept show ID` prints the words.')
 
 
 def export(
@@ -178,10 +171,4 @@ def _show_flaws(concept: Concept, flaws: tuple[Flaw, ...], table: Vectors | None
         mark = "[bold]problem[/]" if flaw.level == "problem" else "note   "
         show(f"{mark} {escape(flaw.where)}: {escape(flaw.message)}")
     count = sum(flaw.level == "problem" for flaw in flaws)
-    show(
-        f"{count} problem{'' if count == 1 else 's'}, {len(flaws) - count} note{'' if len(flaws) - count == 1 else 's'}"
-    )
-
-
-def _language(concept: Concept) -> str:
-    return f"({concept.language}, positive: {concept.positive})"
+    show(f"{counted(count, 'problem')}, {counted(len(flaws) - count, 'note')}")

@@ -22,9 +22,17 @@ from evenhand.cli.options import (
     invocation,
     with_groups,
 )
-from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, write_record
+from evenhand.cli.terminal import (
+    escape,
+    note,
+    notes_on_stderr,
+    plain_table,
+    progress,
+    show,
+    show_json,
+    write_record,
+)
 from evenhand.errors import DegenerateError, UsageError, counted
-from evenhand.files import require_folder
 from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
@@ -83,7 +91,6 @@ def bias(
     if order not in ("evidence", "ratio"):
         raise UsageError(f"unknown order {order!r}", hint="use --order evidence or --order ratio")
     if out:
-        require_folder(out)
         require_run_folder(out)
     options = counting.options(
         smoothing=smoothing, normalisation=normalisation, bootstrap=bootstrap, permutations=permutations, seed=seed
@@ -334,12 +341,8 @@ def _note_skipped(read_log: Mapping[str, object]) -> None:
 
 def _show_comparison(comparison: Comparison, top: int, least: int) -> None:
     """Show the regression of two texts, and the words that moved most."""
-    from rich.table import Table
-
     one, other, beta = comparison.first, comparison.second, comparison.beta
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("", "first", "second"):
-        table.add_column(column, justify="left" if not column else "right")
+    table = plain_table("", "first", "second", left=[""])
     table.add_row("tokens", f"{one.tokens:,}", f"{other.tokens:,}")
     table.add_row("words scored", f"{one.n:,}", f"{other.n:,}")
     table.add_row("mean |bias|", escape(comparison.text("first_mu", 2)), escape(comparison.text("mu", 2)))
@@ -381,13 +384,9 @@ def _describe_errors(comparison: Comparison) -> str:
 
 
 def _moved_table(comparison: Comparison, top: int, least: int) -> Table:
-    from rich.table import Table
-
     from evenhand.corpus.result import signed
 
-    table = Table(title="moved most", title_justify="left", box=None, header_style="dim", pad_edge=False)
-    for column in ("word", "first", "second", "change"):
-        table.add_column(column, justify="left" if column == "word" else "right")
+    table = plain_table("word", "first", "second", "change", left=["word"], title="moved most")
     for point in comparison.moved(top, min_occurrences=least):
         before, after = point["first"], point["second"]
         table.add_row(escape(point["word"]), signed(before), signed(after), signed(after - before))

@@ -11,30 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import (
-    AllowPickle,
-    CaseOption,
     ConceptOption,
-    DeviceOption,
-    GroupColumns,
     Json,
-    LabelColumn,
+    Only,
+    Opening,
     Overwrite,
-    PositiveLabel,
-    PositiveValue,
-    PredictionColumn,
-    ScoreColumn,
     Seed,
     SkipBad,
     SubjectArgument,
-    TextsColumn,
-    TextsFile,
-    ThresholdOption,
-    VectorFormat,
     invocation,
-    joined_groups,
-    open_subjects,
+    with_groups,
 )
-from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json
+from evenhand.cli.terminal import escape, note, notes_on_stderr, plain_table, progress, show, show_json
 from evenhand.errors import EvenhandError, UsageError, counted
 from evenhand.outputs import output_file, require_run_folder
 
@@ -49,9 +37,11 @@ MINUTES = "minutes of training: name it in an audit"
 SHOWN = 12  # most frequent swaps
 
 
+@with_groups
 def debias(
     context: typer.Context,
     subject: SubjectArgument,
+    *,
     out: Annotated[
         Path,
         typer.Option(
@@ -104,19 +94,13 @@ def debias(
             "--hook", help="Keep a map beside the weights if it cannot be folded into them; only evenhand applies it."
         ),
     ] = False,
-    device: DeviceOption = None,
-    group: GroupColumns = None,
-    label: LabelColumn = None,
-    prediction: PredictionColumn = None,
-    score: ScoreColumn = None,
-    threshold: ThresholdOption = None,
-    positive: PositiveValue = None,
-    texts: TextsFile = None,
-    text_column: TextsColumn = None,
-    positive_label: PositiveLabel = None,
-    case: CaseOption = None,
-    format: VectorFormat = None,
-    allow_pickle: AllowPickle = False,
+    opening: Annotated[
+        Opening,
+        Only(
+            *("device", "case", "format", "allow_pickle", "group", "label", "prediction", "score", "threshold"),
+            *("positive", "texts", "text_column", "positive_label"),
+        ),
+    ],
     field: Annotated[
         str | None,
         typer.Option(help="Corpora: field with the text, or several with commas.", show_default="text"),
@@ -142,12 +126,7 @@ def debias(
     if sweep:
         require_run_folder(out)
     with output_file(out, sources=[subject], overwrite=overwrite), output_file(save_map, overwrite=overwrite):
-        (opened,) = open_subjects(
-            [subject], device=device, case=case, format=format, allow_pickle=allow_pickle or None, field=field,
-            documents=documents, skip_bad=skip_bad or None, group=joined_groups(group), label=label,
-            prediction=prediction, score=score, threshold=threshold, positive=positive, texts=texts,
-            text_column=text_column, positive_label=positive_label,
-        )  # fmt: skip
+        (opened,) = opening.subjects([subject], field=field, documents=documents, skip_bad=skip_bad or None)
         if sweep:
             compare_all(opened, out, concept=concept, seed=seed, started=invocation(context), as_json=as_json)
             return
@@ -402,11 +381,7 @@ def _fitting(methods: list[str], concept: Concept, subject: Subject) -> tuple[li
 
 
 def _show_ranking(places: list[Tradeoff], skipped: dict[str, str]) -> None:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("method", "bias left", "quality kept", "not beaten", "measures"):
-        table.add_column(column, justify="left" if column == "method" else "right")
+    table = plain_table("method", "bias left", "quality kept", "not beaten", "measures", left=["method"])
     for place in places:
         shares = (f"{100 * place.bias_left:.0f} %", f"{100 * place.quality_kept:.0f} %")
         table.add_row(place.method, *shares, "yes" if place.on_the_front else "", str(place.measures_used))

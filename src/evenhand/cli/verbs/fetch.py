@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Json
-from evenhand.cli.terminal import note, show_json
-from evenhand.errors import EvenhandWarning, FetchError, UsageError
+from evenhand.cli.terminal import note, notes_on_stderr, show_json
+from evenhand.errors import FetchError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.data import CatalogEntry
@@ -46,7 +45,7 @@ def fetch(
     failures: list[FetchError] = []
     for entry in entries:
         try:
-            with _notes(), _bar(entry.id) as progress:
+            with notes_on_stderr(), _bar(entry.id) as progress:
                 fetched = obtain(entry, offline=offline or None, force=force, verify=True, progress=progress)
         except FetchError as error:
             if len(entries) == 1:
@@ -98,7 +97,7 @@ def _show(result: dict[str, Any]) -> None:
 def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
     from evenhand.data.local_copies import find_copy
 
-    with _notes():
+    with notes_on_stderr():
         rows = [(entry, find_copy(entry)) for entry in entries]
     if as_json:
         show_json([_row(entry, str(copy.path) if copy else None) for entry, copy in rows])
@@ -121,18 +120,6 @@ def _row(entry: CatalogEntry, path: str | None) -> dict[str, Any]:
 def _size(size: int) -> str:
     unit, letters = next((pair for pair in ((1e9, "GB"), (1e6, "MB")) if size >= pair[0]), (1e3, "kB"))
     return f"{size / unit:.1f} {letters}" if size else "?"
-
-
-@contextmanager
-def _notes() -> Iterator[None]:
-    """Show evenhand's warnings as notes on stderr, one line each."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EvenhandWarning)
-        try:
-            yield
-        finally:
-            for warning in caught:
-                note(f"note: {warning.message}")
 
 
 @contextmanager

@@ -12,9 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from evenhand.cli.options import Json, Only, Overwrite, RecordFolder, Seed, invocation, with_groups
-from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, show_table, write_record
+from evenhand.cli.terminal import (
+    escape,
+    note,
+    notes_on_stderr,
+    plain_table,
+    progress,
+    show,
+    show_json,
+    show_table,
+    write_record,
+)
 from evenhand.errors import InputMissingError, UsageError
-from evenhand.files import require_folder, write_text
+from evenhand.files import write_text
 from evenhand.models import lm
 from evenhand.models.lm.awd_lstm.model_folder import CONFIG, WEIGHTS, WORDS, is_saved
 from evenhand.models.model_files import JSONObject
@@ -219,7 +229,6 @@ def measure(
     if test and not is_model(model):
         raise UsageError(f"{model} is a text, which has no perplexity", hint="name the model, or omit --test")
     if out:
-        require_folder(out)
         require_run_folder(out)
     kept, page = (output_file(path, sources=[model, training], overwrite=overwrite) for path in (keep, html))
     with kept, page, notes_on_stderr(), progress("lm measure") as bar:
@@ -302,13 +311,8 @@ def _format_perplexity(perplexity: dict[str, Any] | None) -> str:
 
 
 def _show(comparisons: dict[str, Comparison], perplexity: dict[str, Any] | None) -> None:
-    from rich.table import Table
-
     contexts = [name for name in comparisons if not name.endswith(CEILING)]
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("")
-    for name in contexts:
-        table.add_column(f"{name} context", justify="right")
+    table = plain_table("", *(f"{name} context" for name in contexts), left=[""])
     for name, values in _rows(comparisons, contexts).items():
         table.add_row(name, *map(escape, values))
     show(table)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,7 +21,7 @@ from evenhand.cli.options import (
     SubjectArgument,
     with_groups,
 )
-from evenhand.cli.terminal import escape, note, notes_on_stderr, show, show_json, show_table
+from evenhand.cli.terminal import escape, note, notes_on_stderr, plain_table, show, show_json, show_table
 from evenhand.errors import InputMissingError, UsageError
 from evenhand.outputs import output_file
 
@@ -139,10 +139,10 @@ def _sets_to_fetch(info: Info, queries: list[str]) -> list[str]:
     return [*(id for id in info.data if data.locate(id) is None), *(e.id for e in entries if e.id not in queries)]
 
 
-def _options(function: Any, given: list[str]) -> dict[str, Any]:
+def _options(function: Callable[..., object], given: list[str]) -> dict[str, object]:
     """`name=value` pairs, values read as TOML (numbers, true, "text") or as bare text."""
     known = {name for name, kind in inspect.signature(function).parameters.items() if kind.kind is kind.KEYWORD_ONLY}
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     for text in given:
         name, sign, value = text.partition("=")
         key = name.strip().replace("-", "_")
@@ -159,22 +159,12 @@ def _options(function: Any, given: list[str]) -> dict[str, Any]:
 
 
 def _show(info: Info, results: list[Measurement]) -> None:
-    from rich.table import Table
-
     from evenhand.measures import numbers
     from evenhand.measures.registry import ARROWS
 
-    table = Table(box=None, header_style="dim", pad_edge=False)
     scored = any(item.score for item in results)
-    for column, how in (
-        ("query", "left"),
-        *([("score", "left"), ("better", "left")] if scored else []),
-        ("value", "right"),
-        ("95 % interval", "right"),
-        ("p", "right"),
-        ("words", "right"),
-    ):
-        table.add_column(column, justify=how)  # type: ignore[arg-type]
+    names = ["query", "score", "better"] if scored else ["query"]
+    table = plain_table(*names, "value", "95 % interval", "p", "words", left=names)
     for item in results:
         interval = escape(numbers.interval(item))
         p = numbers.p_value(item).removeprefix("p ").removeprefix("= ")

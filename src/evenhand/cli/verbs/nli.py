@@ -13,7 +13,16 @@ import typer
 
 from evenhand.cli.options import MEGABYTE, Json, MaxRecord
 from evenhand.cli.options import load as load_vectors
-from evenhand.cli.terminal import arguments_named, escape, note, notes_on_stderr, progress, show, show_json
+from evenhand.cli.terminal import (
+    arguments_named,
+    escape,
+    note,
+    notes_on_stderr,
+    plain_table,
+    progress,
+    show,
+    show_json,
+)
 from evenhand.errors import UsageError, counted, require, shown
 from evenhand.files import write_text
 
@@ -344,12 +353,8 @@ def _run(
 
 def _show_models(models: list[dict[str, Any]], *, selected: bool = True) -> None:
     """Show one line per trained model; `selected` says whether dev accuracy chose the epoch."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
     tests = [test["source"] for test in models[0]["test"]]
-    for column in ("file", "seed", "epoch", "dev", *tests):
-        table.add_column(escape(column), justify="left" if column == "file" else "right")
+    table = plain_table("file", "seed", "epoch", "dev", *tests, left=["file"])
     for model in models:
         accuracies = [model["dev_accuracy"], *(test["accuracy"] for test in model["test"])]
         cells = (f"{accuracy:.1%}" for accuracy in accuracies)
@@ -360,12 +365,8 @@ def _show_models(models: list[dict[str, Any]], *, selected: bool = True) -> None
 
 def _show_accuracy(name: str, result: Accuracy) -> None:
     """Show accuracy, recall by label and confusion matrix."""
-    from rich.table import Table
-
     low, high = result.interval
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in ("label", "recall", *(f"as {label}" for label in result.labels)):
-        table.add_column(column, justify="left" if column == "label" else "right")
+    table = plain_table("label", "recall", *(f"as {label}" for label in result.labels), left=["label"])
     for label, counts in zip(result.labels, result.confusion.tolist(), strict=True):
         share = result.by_label[label]
         table.add_row(label, "" if share is None else f"{share:.1%}", *(f"{count:,}" for count in counts))

@@ -21,9 +21,17 @@ from evenhand.cli.options import (
     invocation,
     with_groups,
 )
-from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, write_record
+from evenhand.cli.terminal import (
+    escape,
+    note,
+    notes_on_stderr,
+    plain_table,
+    progress,
+    show,
+    show_json,
+    write_record,
+)
 from evenhand.errors import UsageError, unknown_name
-from evenhand.files import require_folder
 from evenhand.outputs import output_file, require_run_folder
 
 if TYPE_CHECKING:
@@ -31,8 +39,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from evenhand.audit.manifest import Invocation
-    from evenhand.engines import Engine
     from evenhand.measures.inference import MarkedBias, ProbeComparison, SeedsResult, Spread
+    from evenhand.measures.inference.seeds import ProbeOptions
     from evenhand.subjects.nli_models import NLISubject
     from evenhand.words.probes import Probe
 
@@ -128,15 +136,16 @@ def probe(
     if out and (only or surface):
         raise UsageError("--out records whole probes", hint="leave out --only and --surface")
     if out:
-        require_folder(out)
         require_run_folder(out)
     change = VectorMap.load(map_file) if map_file else None
-    options = {"sample": sample, "seed": seed, "force": force, **({"thresholds": tau} if tau else {})}
     addresses = [model or ["embedded"], *([["embedded:projected"]] if compare else [])]
     with notes_on_stderr(), engine.open() as where:
         open_one = partial(open_models, vectors=vectors, change=change, device=device, labels=labels)
         subjects = [open_one(some, max_record=max_record * MEGABYTE) for some in addresses]
-        results = [_run(where, subject, asked, options) for subject in subjects]
+        options: ProbeOptions = {"sample": sample, "force": force, "engine": where}
+        if tau:
+            options["thresholds"] = tau
+        results = [_run(subject, asked, seed, options) for subject in subjects]
     comparison = compare_results(*results) if compare else None
     if out:  # before the output, whose reader may go away
         _write_record(subjects, results, asked, sample, seed, out, invocation(context))
@@ -161,14 +170,12 @@ def _check_compare(compare: bool, models: list[str] | None) -> None:
         )
 
 
-def _run(engine: Engine, subject: NLISubject, asked: Probe, options: dict[str, Any]) -> SeedsResult:
+def _run(subject: NLISubject, asked: Probe, seed: int, options: ProbeOptions) -> SeedsResult:
     """Put the probe to all models of one subject."""
     from evenhand.measures.inference import probe_seeds
 
     with progress(asked.name) as bar:
-        return probe_seeds(
-            subject.ensemble.members, asked, condition=subject.name, engine=engine, progress=bar, **options
-        )
+        return probe_seeds(subject.ensemble.members, asked, condition=subject.name, seed=seed, progress=bar, **options)
 
 
 def _write_record(
@@ -304,20 +311,17 @@ def _target(name: str) -> str:
     return "→ 0" if name.startswith("gap_") or name in ("d", "E") else "→ 1"
 
 
-def _empty_table(columns: Sequence[str]) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for column in columns:
-        text = column in ("score", "better")
-        table.add_column(escape(column), justify="left" if text else "right", no_wrap=column != "score")
+def _empty_table(*columns: str) -> Table:
+    table = plain_table(*columns, left=("score", "better"))
+    for column in table.columns[1:]:
+        column.no_wrap = True
     return table
 
 
 def _condition_table(condition: SeedsResult) -> Table:
     several = len(condition.results) > 1
     statistics = ("mean", "sd", "min", "max") if several else ("value",)
-    table = _empty_table(("score", "better", *statistics, "95 % interval"))
+    table = _empty_table("score", "better", *statistics, "95 % interval")
     neutral = condition.first.asked.expected == "neutral"
     for name, spread in condition.scores.items():
         others = (spread.sd or 0, min(spread.values), max(spread.values)) if several else ()
@@ -330,7 +334,7 @@ def _condition_table(condition: SeedsResult) -> Table:
 def _comparison_table(comparison: ProbeComparison) -> Table:
     """Return mean and standard deviation over seeds of each condition, and the paired difference."""
     sides = (comparison.before, comparison.after)
-    table = _empty_table(("score", "better", *map(_short_name, sides), "difference", "95 % interval"))
+    table = _empty_table("score", "better", *map(_short_name, sides), "difference", "95 % interval")
     for name, difference in comparison.differences.items():
         cells = [_mean_and_sd(side.scores[name]) for side in sides]
         table.add_row(_label(name), _target(name), *cells, f"[bold]{difference.mean:+z.3f}[/]", _interval(difference))

@@ -21,7 +21,6 @@ from evenhand.cli.options import (
 )
 from evenhand.cli.terminal import escape, note, notes_on_stderr, progress, show, show_json, show_plain, write_record
 from evenhand.errors import UsageError, unknown_name
-from evenhand.files import require_folder
 from evenhand.outputs import output_file, remember, require_replaceable, require_run_folder
 
 if TYPE_CHECKING:
@@ -68,7 +67,6 @@ def compare(
     if len(compared) > 2:
         raise UsageError("more than two subjects", hint="evenhand audit A B C measures several and ranks them")
     if out:
-        require_folder(out)
         require_run_folder(out)
     before, after = compared
     record = _measured(before, after, measure or [], concept, opening, seed, invocation(context))
@@ -88,7 +86,6 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
     from evenhand.report.terminal import comparison_findings, comparison_table
 
     if out:
-        require_folder(out)
         require_run_folder(out)
     runs = load_runs(paths)
     with notes_on_stderr():
@@ -343,7 +340,7 @@ def lm_eval(
     """
     from evenhand.interop.logs.lm_eval import read_lm_eval
 
-    _check_folder(out)
+    require_run_folder(out)
     _write_import(context, read_lm_eval(results), out, tables=tables, as_json=as_json)
 
 
@@ -357,13 +354,8 @@ def inspect(
     """Read the bias task of a log of inspect: BBQ or StereoSet, as inspect_evals asks them."""
     from evenhand.interop.logs.inspect import read_inspect
 
-    _check_folder(out)
-    _write_import(context, read_inspect(log), out, tables=tables, as_json=as_json)
-
-
-def _check_folder(out: Path) -> None:
-    require_folder(out)
     require_run_folder(out)
+    _write_import(context, read_inspect(log), out, tables=tables, as_json=as_json)
 
 
 def _write_import(context: typer.Context, run: LoggedRun, out: Path, *, tables: bool, as_json: bool) -> None:
