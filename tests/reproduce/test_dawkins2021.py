@@ -8,7 +8,7 @@ import pytest
 from evenhand import measures, mitigations
 from evenhand.errors import UsageError
 from evenhand.models.vectors import Vectors
-from evenhand.reproduce import dawkins2021
+from evenhand.reproduce import beside, dawkins2021
 from evenhand.reproduce.comparison import PaperTable
 from evenhand.reproduce.dawkins2021 import (
     COLUMNS,
@@ -19,8 +19,8 @@ from evenhand.reproduce.dawkins2021 import (
     intrinsic,
     published,
     table_5,
-    table_6,
 )
+from evenhand.reproduce.inputs import PaperInputs
 from evenhand.reproduce.published import item
 
 
@@ -102,23 +102,16 @@ def test_a_measure_that_is_not_there_is_named(glove: Vectors) -> None:
         intrinsic({"GloVe": glove}, columns={"x": Column("phrenology", "heads")})
 
 
-def test_a_base_that_the_paper_lacks_is_named(glove: Vectors) -> None:
-    with pytest.raises(UsageError, match="no base 'fastText'"):
-        table_6({"mine": glove}, base="fastText")
-
-
 def test_published_is_the_table_as_printed() -> None:
     assert published().rows[5] == ("GloVe", 0.055, -0.032, 0.984, 1.0, 0.802, 0.109, 0.115, 0.198)
 
 
-def test_ours_stand_beside_the_printed_rows(glove: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ours_stand_beside_the_printed_row(glove: Vectors, monkeypatch: pytest.MonkeyPatch) -> None:
     quick = dict.fromkeys(COLUMNS, Column("direct-bias", "bolukbasi2016-professions", {"how": "pair"}))
     monkeypatch.setattr(dawkins2021, "COLUMNS", quick)
-    monkeypatch.setitem(dawkins2021.NAMES, "linear", "HD")
-    table = table_6({"mine": glove}, methods=["linear", "span"])
-    assert table.columns[:5] == ("embedding", "DB (paper)", "DB", "MIDB (paper)", "MIDB")
-    assert [row[:2] for row in table.rows] == [("mine", 0.055), ("mine.linear", 0.0), ("mine.span", None)]
-    assert {len(row) for row in table.rows} == {15}
-    assert table.rows[0][2] == measures.get("direct-bias")(glove, "bolukbasi2016-professions", how="pair").value
-    assert [note.partition(":")[0] for note in table.notes[1:]] == ["mine.linear", "mine.span"]
-    assert table_6({"mine": glove}, base="w2v").rows[0][1] == 0.052
+    found = beside("dawkins2021/table-6", PaperInputs(vectors=(glove,)))
+    numbers = {number.column: number for number in found.numbers if number.series == glove.name}
+    assert (numbers["DB"].row, numbers["DB"].published) == ("GloVe", 0.055)
+    value = measures.get("direct-bias")(glove, "bolukbasi2016-professions", how="pair").value
+    assert {number.ours.value for number in numbers.values()} == {value}
+    assert set(numbers) == set(COLUMNS)

@@ -8,7 +8,15 @@ import pytest
 
 from evenhand import Query, Vectors, measures, reproduce
 from evenhand.errors import UnknownNameError, UsageError, VocabularyError
-from evenhand.reproduce.ethayarajh2019 import TARGETS, candidates, find_attributes, manipulable_share
+from evenhand.reproduce.ethayarajh2019 import (
+    TARGETS,
+    candidates,
+    contrived,
+    find_attributes,
+    manipulable_share,
+    table_1,
+)
+from evenhand.reproduce.inputs import PaperInputs
 
 PLANTED = Vectors(
     ["one", "two", "f1", "f2", "m1", "m2"],
@@ -17,7 +25,7 @@ PLANTED = Vectors(
 
 
 def test_table_1_has_two_or_minus_two_and_nothing_or_a_half_in_every_row():
-    table = reproduce.compute("ethayarajh2019", "1")
+    table = table_1(Vectors.default())
     assert len(table.rows) == 9
     for row in table.to_dict()["rows"]:
         sign = np.sign(row["statistic"])
@@ -37,7 +45,7 @@ def test_the_printed_numbers_are_those_in_the_notes_of_the_word_lists():
 
 
 def test_words_that_vectors_lack_leave_the_row_without_numbers():
-    table = reproduce.compute("ethayarajh2019", "1", Vectors(["door"], [[1.0, 0.0]]))
+    table = table_1(Vectors(["door"], [[1.0, 0.0]]))
     row = table.to_dict()["rows"][0]
     assert (row["statistic"], row["effect"], row["p"]) == (None, None, None)
     assert row["effect (paper)"] == 2.0
@@ -87,41 +95,34 @@ def test_the_share_of_pairs_is_that_of_the_search():
 
 
 def test_nearly_any_pair_of_words_can_be_made_to_look_either_way():
-    table = reproduce.compute("ethayarajh2019", "contrived")
+    table = contrived(Vectors.default())
     assert all(row["attributes"] for row in table.to_dict()["rows"])
     share = float(table.notes[-1].split(" random words ")[1].split(" %")[0])
     assert share > 95
 
 
-def test_tables_are_listed_and_plain():
-    assert set(reproduce.papers()) >= {"ethayarajh2019", "dawkins2021"}
-    listed = reproduce.tables("ethayarajh2019")
-    assert {"1", "contrived"} <= set(listed)
-    assert all(entry.shows for entry in listed.values())
-    table = reproduce.compute("ethayarajh2019", "1")
+def test_a_table_is_plain():
+    table = table_1(Vectors.default())
     assert json.loads(json.dumps(table.to_dict()))["columns"] == list(table.columns)
 
 
-@pytest.mark.parametrize(
-    ("paper", "table"), [(paper, table) for paper in reproduce.papers() for table in reproduce.tables(paper)]
-)
-def test_every_listed_function_is_there(paper, table):
-    module, _, name = reproduce.tables(paper)[table].function.partition(":")
+@pytest.mark.parametrize("function", sorted({function for function, *_ in reproduce.COMPUTED.values()}))
+def test_every_listed_function_is_there(function):
+    module, _, name = function.partition(":")
     assert callable(getattr(import_module(f"evenhand.reproduce.{module}"), name))
 
 
-def test_what_a_table_takes_is_handed_over():
-    assert reproduce.compute("dawkins2021", "5").columns
+def test_a_table_about_vectors_takes_one_set_of_them():
     with pytest.raises(UsageError, match="one set of vectors, got 2"):
-        reproduce.compute("ethayarajh2019", "1", PLANTED, PLANTED)
+        reproduce.beside("ethayarajh2019/table-1", PaperInputs(vectors=(PLANTED, PLANTED)))
 
 
 def test_unknown_names_are_named_with_what_there_is():
     with pytest.raises(UnknownNameError, match="ethayarajh2020") as caught:
-        reproduce.tables("ethayarajh2020")
+        reproduce.beside("ethayarajh2020/table-1")
     assert "ethayarajh2019" in caught.value.hint
-    with pytest.raises(UnknownNameError, match="table of ethayarajh2019 '7'"):
-        reproduce.compute("ethayarajh2019", "7")
+    with pytest.raises(UnknownNameError, match="ethayarajh2019/table-7"):
+        reproduce.beside("ethayarajh2019/table-7")
 
 
 def test_candidates_that_cannot_be_used_are_named():

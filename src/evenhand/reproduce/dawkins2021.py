@@ -55,10 +55,6 @@ HEADINGS = (*COLUMNS, ERROR)
 # method makes she and he almost equal.
 PRINTED = paper("dawkins2021").items
 PUBLISHED: Mapping[str, tuple[float | None, ...]] = PRINTED["dawkins2021/table-6"].rows or {}
-BASES = ("GloVe", "w2v")
-# The paper's names of our methods.
-PARAMS = {"inlp": {"variant": "released"}}  # the paper runs all iterations
-NAMES = {"hard": "HD", "double-hard": "DHD", "gp": "GP", "bam": "BAM", "oscar": "OSCaR", "ran": "RAN", "inlp": "INLP"}
 OTHER_VECTORS = (
     "The paper's vectors have 300 dimensions (GloVe on Wikipedia 2017, word2vec on Google News) and its words are the "
     "50,000 most frequent of both; here each set of vectors has its own vocabulary."
@@ -89,44 +85,6 @@ def table_5(*, seed: int = 0) -> PaperTable:
     return correlations(published(), title="Dawkins 2021, table 5, recomputed from its table 6", seed=seed)
 
 
-def table_6(
-    embeddings: Mapping[str, Vectors],
-    *,
-    methods: Sequence[str] = (),
-    base: str = "GloVe",
-    seed: int = 0,
-    progress: Progress | None = None,
-) -> PaperTable:
-    """Return table 6: intrinsic measures of embeddings before and after methods, next to the paper's rows.
-
-    Takes about half a minute per row.
-
-    Args:
-        embeddings: vectors by name.
-        methods: ids of mitigations to apply to each.
-        base: the embedding of the paper whose rows are shown.
-        seed: seed of methods and measures.
-        progress: called with (done, total, name).
-    """
-    if base not in BASES:
-        raise UsageError(f"the paper has no base {base!r}", hint=f"use one of {', '.join(BASES)}")
-    instances = {
-        method: mitigations.get_vector_method(method).with_params(PARAMS.get(method, {})) for method in methods
-    }
-    debiased = {
-        f"{name}.{id}": method.fit(vectors, "gender", seed=seed)(vectors)
-        for name, vectors in embeddings.items()
-        for id, method in instances.items()
-    }
-    before = {f"{name}.{method}": vectors for name, vectors in embeddings.items() for method in methods}
-    ours = intrinsic({**embeddings, **debiased}, references=before, seed=seed, progress=progress)
-    theirs: dict[str, str] = dict.fromkeys(embeddings, base)
-    theirs |= {f"{name}.{method}": f"{base}.{NAMES.get(method, method)}" for name in embeddings for method in methods}
-    rows = [(name, *_beside(PUBLISHED.get(theirs[name]), cells)) for name, *cells in ours.rows]
-    heads = ("embedding", *(text for name in COLUMNS for text in (f"{name} (paper)", name)))
-    return PaperTable("Dawkins 2021, table 6: intrinsic measures", heads, tuple(rows), (OTHER_VECTORS, *ours.notes))
-
-
 def intrinsic(
     embeddings: Mapping[str, Vectors],
     *,
@@ -136,7 +94,7 @@ def intrinsic(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> PaperTable:
-    """Return every intrinsic measure of a set of embeddings.
+    """Return every intrinsic measure of a set of embeddings; takes about half a minute for each.
 
     Args:
         embeddings: vectors by name.
@@ -213,11 +171,6 @@ def _measure(
     return cells, [f"{run.measure} is undefined: {run.reason}" for run in runs.values() if run.status == "undefined"]
 
 
-def _beside(printed: Sequence[float | None] | None, ours: Sequence[Any]) -> tuple[Any, ...]:
-    theirs = printed or (None,) * len(HEADINGS)
-    return tuple(cell for both in zip(theirs, ours, strict=False) for cell in both)  # E has no counterpart
-
-
 def _correlate(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple[Any, ...]:
     """Return the number of points, r with interval and range, and rho with interval; None if undefined."""
     both = [two for two in zip(first, second, strict=True) if None not in two]
@@ -253,10 +206,10 @@ def correlated(item: PaperItem, inputs: PaperInputs) -> list[Series]:
 def intrinsic_row(item: PaperItem, inputs: PaperInputs) -> list[Series]:
     """Return table 6 of Dawkins for one set of vectors, without methods."""
     vectors = inputs.only_vectors(item)
-    table = table_6({vectors.name: vectors}, seed=inputs.seed, progress=inputs.progress)
+    table = intrinsic({vectors.name: vectors}, seed=inputs.seed, progress=inputs.progress)
     (row,) = table.to_dict()["rows"]
     values = {("GloVe", column): Estimate(row[column]) for column in COLUMNS if row[column] is not None}
-    return [Series(vectors.name, values, notes=table.notes)]
+    return [Series(vectors.name, values, notes=(OTHER_VECTORS, *table.notes))]
 
 
 PROBES = {"table-1": "mab-explicit", "table-2": "mab-occupations", "table-4": "mab-names"}

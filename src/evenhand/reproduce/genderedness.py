@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeAlias, TypedDict
 
@@ -15,7 +15,7 @@ from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.corpus import Cooccurrence, cooccurrence, genderedness
 from evenhand.corpus.genderedness import Constants, by_chance, fit_constants
 from evenhand.data import catalog, fetch
-from evenhand.errors import DegenerateError, EvenhandError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.models.vectors import Vectors
 from evenhand.progress import Progress
 from evenhand.reproduce.comparison import Estimate, Key, PaperTable, Series
@@ -467,88 +467,6 @@ def _tests(name: str, group: GenderednessGroup, seed: int) -> str:
         f"{name}: Wilcoxon p {summary['wilcoxon']:.3g}, correlation of corpus and vectors "
         f"{summary['correlation']:.2f}, {len(group.lost)} words lost (too rare, or too few pairs defined)."
     )
-
-
-def record(comparison: GenderednessComparison, *, seed: int = 0) -> dict[str, object]:
-    """Return plain data for JSON: constants, summaries of the three groups, and both values of every word."""
-    groups: dict[str, dict[str, object]] = {
-        name: {"lost": dict(group.lost), "words": {word: group.values(word) for word in group.words}}
-        for name, group in comparison.groups.items()
-    }
-    for name in MEANS:
-        group = comparison.groups[name]
-        groups[name] = {**group.summary(seed), "n": len(group.words), "by_chance": group.chance, **groups[name]}
-    return {"constants": asdict(comparison.constants), "pairs": comparison.pairs, "groups": groups}
-
-
-ALPHAS = (0.0, -1.0, -2.0, -5.0)
-SENSITIVITY_COLUMNS = (
-    *("choice", "alpha", "lambda"),
-    *(f"{group} {value}" for group in MEANS for value in ("n", "corpus", "vectors", "change", "interval")),
-)
-SENSITIVITY_NOTES = (
-    "Means of absolute values, the mean change and its 95 % bootstrap interval over words.",
-    "A dash: fewer than two words, or the setting is impossible.",
-)
-
-
-def variants(base: GenderednessSettings, seed: int) -> Iterator[tuple[str, GenderednessSettings, int]]:
-    """Yield label, settings and seed of each variant, which differs from the base in one setting."""
-    yield "as in the table", base, seed
-    for alpha in ALPHAS:
-        yield f"alpha {alpha:g}", replace(base, alpha=alpha), seed
-    yield "alpha and lambda fitted", replace(base, alpha=None, lambda_=None), seed
-    for pairs in (1, 5, 8):
-        yield f"at least {pairs} pair{'s' * (pairs > 1)} defined", replace(base, min_pairs=pairs), seed
-    for least in (1.0, 5.0):
-        yield f"co-occurrence of at least {least:g}", replace(base, least=least), seed
-    yield "vectors over all pairs", replace(base, same_pairs=False), seed
-    yield "with the defining words", replace(base, defining=True), seed
-    yield "with them, co-occurrence of at least 5", replace(base, defining=True, least=5.0), seed
-    for often in (20, 1000):
-        yield f"neutral words from {often} occurrences", replace(base, frequent=often), seed
-    yield "50 neutral words", replace(base, neutral=50), seed
-    for other in (1, 2):
-        yield f"neutral words drawn with seed {seed + other}", base, seed + other
-
-
-def sensitivity(
-    counts: Cooccurrence,
-    vectors: Vectors,
-    *,
-    settings: GenderednessSettings | None = None,
-    others: Mapping[str, tuple[Cooccurrence, Vectors]] | None = None,
-    seed: int = 0,
-) -> PaperTable:
-    """Return the means of the three groups under other settings; `others` are other counts or vectors of the text."""
-    base = settings or GenderednessSettings()
-    rows = [_row(label, counts, vectors, variant, own_seed) for label, variant, own_seed in variants(base, seed)]
-    rows += [_row(label, *sides, base, seed) for label, sides in (others or {}).items()]
-    title = "Ethayarajh et al. 2019, table 2: means under other settings"
-    return PaperTable(title, SENSITIVITY_COLUMNS, (_published(), *rows), SENSITIVITY_NOTES)
-
-
-def _published() -> Row:
-    cells = [cell for n, corpus, vectors, change, _ in MEANS.values() for cell in (n, corpus, vectors, change, "")]
-    return ("the paper", -1.0, 1.0, *cells)
-
-
-def _row(label: str, counts: Cooccurrence, vectors: Vectors, settings: GenderednessSettings, seed: int) -> Row:
-    try:
-        comparison = compare(counts, vectors, settings=settings, seed=seed)
-    except EvenhandError as error:
-        return (f"{label}: {error.message}", None, None, *([None] * (len(SENSITIVITY_COLUMNS) - 3)))
-    return (label, comparison.constants.alpha, comparison.constants.lambda_, *_cells(comparison))
-
-
-def _cells(comparison: GenderednessComparison) -> list[Cell]:
-    cells: list[Cell] = []
-    for name in MEANS:
-        group = comparison.groups[name]
-        summary = group.summary()
-        bounds = "{:.3f} to {:.3f}".format(*summary["interval"]) if summary["interval"] else ""
-        cells += [len(group.words), summary["corpus"], summary["embedding"], summary["change"], bounds]
-    return cells
 
 
 WITHOUT_CORPUS = (

@@ -86,7 +86,7 @@ def reproduce(
         from evenhand.reproduce import markdown
 
         show_plain((markdown.markdown if as_page is PageFormat.markdown else markdown.html)(found).rstrip("\n"))
-    elif len(which) == 1 and which[0] in reproductions.PAPER_IDS and table is None:
+    elif len(which) == 1 and which[0] in reproductions.PAPERS and table is None:
         _show_summary(found)
     else:
         for one in found:
