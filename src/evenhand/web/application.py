@@ -8,6 +8,7 @@ import secrets
 import threading
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ class WebSite:
         self.audits = AuditJobs(limits)
         # Threads of their own, so pages about saved runs never wait for a method that is being fitted.
         self.computing = PageWorker(threads=2, seconds=limits.seconds, waiting=limits.waiting)
-        self.reading = PageWorker(threads=4, seconds=limits.seconds, waiting=limits.reading)
+        self.reading = PageWorker(threads=4, seconds=limits.reading_seconds, waiting=limits.reading)
+        self.streams = 0  # readers that follow audits
         self.token = secrets.token_urlsafe(32)
         self.templates = _templates()
         self.static = {
@@ -153,45 +155,48 @@ def create_app(
         yield
         site.close()
 
-    reading = [
-        Route("/", home),
-        Route("/runs", run_list),
-        Route("/runs/{id}", one_run),
-        Route("/runs/{id}/report", run_report),
-        Route("/runs/{id}/audit.json", run_record),
-        Route("/runs/{id}/charts/{subject:int}/{figure:int}.svg", run_picture),
-        Route("/compare", compare_runs),
-        Route("/static/{name}", static),
-    ]
-    computing = [
-        Route("/explore", explore),
-        Route("/explore/{tool}", explore_tool, methods=["GET", "POST"]),
-        Route("/audits/new", new_audit),
-        Route("/audits", start_audit, methods=["POST"]),
-        Route("/audits/{id}", one_audit),
-        Route("/audits/{id}/cancel", cancel_audit, methods=["POST"]),
-        Route("/audits/{id}/events", audit_events),
-    ]
+    reading = {
+        "/": home,
+        "/runs": run_list,
+        "/runs/{id}": one_run,
+        "/runs/{id}/report": run_report,
+        "/runs/{id}/audit.json": run_record,
+        "/runs/{id}/charts/{subject:int}/{figure:int}.svg": run_picture,
+        "/compare": compare_runs,
+        "/static/{name}": static,
+    }
+    computing = {
+        "/explore": explore,
+        "/explore/{tool}": explore_tool,
+        "/audits/new": new_audit,
+        "/audits": start_audit,
+        "/audits/{id}": one_audit,
+        "/audits/{id}/cancel": cancel_audit,
+        "/audits/{id}/events": audit_events,
+    }
+    pages = reading if read_only else reading | computing
+    methods = {explore_tool: ["GET", "POST"], start_audit: ["POST"], cancel_audit: ["POST"]}
     app = Starlette(
-        routes=reading if read_only else [*reading, *computing],
-        exception_handlers={HTTPException: _http_error, EvenhandError: _own_error, Exception: _unexpected_error},
+        routes=[Route(path, partial(page, site), methods=methods.get(page)) for path, page in pages.items()],
+        exception_handlers={
+            HTTPException: partial(_http_error, site),
+            EvenhandError: partial(_own_error, site),
+            Exception: partial(_unexpected_error, site),
+        },
         lifespan=lifespan,
     )
     app.router.redirect_slashes = False  # the redirect would repeat the Host header in an absolute address
     app.state.site = site
-    app.state.streams = 0
     return RequestGuard(app, hosts=[*LOOPBACK, *hosts], limits=site.limits, error_page=site.error_page)
 
 
-async def home(request: Request) -> Response:
+async def home(site: WebSite, request: Request) -> Response:
     """Go to the runs where there are some, else to the explore pages."""
-    site: WebSite = request.app.state.site
     return RedirectResponse("/runs" if site.read_only or site.runs.listing() else "/explore", status_code=303)
 
 
-async def static(request: Request) -> Response:
+async def static(site: WebSite, request: Request) -> Response:
     """Return our style sheets and our script."""
-    site: WebSite = request.app.state.site
     name = request.path_params["name"]
     if name not in site.static:
         raise HTTPException(404)
@@ -199,16 +204,14 @@ async def static(request: Request) -> Response:
     return Response(content, media_type=kind)
 
 
-async def _http_error(request: Request, error: Exception) -> Response:
-    site: WebSite = request.app.state.site
+async def _http_error(site: WebSite, request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     own = error.detail if isinstance(error, HTTPException) else ""
     plain = own if own and " " in own and own not in ("Not Found", "Method Not Allowed") else ""
     return site.error_page(status, plain or SENTENCES.get(status, "This request cannot be answered."))
 
 
-async def _own_error(request: Request, error: Exception) -> Response:
-    site: WebSite = request.app.state.site
+async def _own_error(site: WebSite, request: Request, error: Exception) -> Response:
     if not isinstance(error, EvenhandError):
         return site.error_page(500, SENTENCES[500])
     waits = isinstance(error, BusyError | SlowError)
@@ -220,6 +223,5 @@ async def _own_error(request: Request, error: Exception) -> Response:
     return response
 
 
-async def _unexpected_error(request: Request, error: Exception) -> Response:
-    site: WebSite = request.app.state.site
+async def _unexpected_error(site: WebSite, request: Request, error: Exception) -> Response:
     return site.error_page(500, SENTENCES[500])

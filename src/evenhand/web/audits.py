@@ -233,9 +233,8 @@ TICKED_MEASURES = {
 }
 
 
-async def new_audit(request: Request) -> Response:
+async def new_audit(site: WebSite, request: Request) -> Response:
     """Show the form."""
-    site: WebSite = request.app.state.site
     return _form(site, FormFields([], site.limits))
 
 
@@ -281,9 +280,8 @@ def _asks(site: WebSite, measure: str, subject: str) -> bool:
     return measures.info(measure).view in opened.asked_by_default and is_answered(measures.info(measure), opened)
 
 
-async def start_audit(request: Request) -> Response:
+async def start_audit(site: WebSite, request: Request) -> Response:
     """Start an audit and go to its page."""
-    site: WebSite = request.app.state.site
     fields = await site.form(request)
     try:
         job = await site.reading.run(lambda: _start(site, fields))
@@ -315,9 +313,8 @@ def _start(site: WebSite, fields: FormFields) -> AuditJob:
     return site.audits.start(request)
 
 
-async def one_audit(request: Request) -> Response:
+async def one_audit(site: WebSite, request: Request) -> Response:
     """Show what has arrived of an audit."""
-    site: WebSite = request.app.state.site
     job = _job(site, request)
     finished = next((run for run in site.runs.listing() if run.folder == job.request.folder), None)
     return site.page("audit.html", job=job, run=finished if job.state == "done" else None)
@@ -330,27 +327,24 @@ def _job(site: WebSite, request: Request) -> AuditJob:
         raise HTTPException(404, "There is no such audit. Finished audits are in the list of runs.") from None
 
 
-async def cancel_audit(request: Request) -> Response:
+async def cancel_audit(site: WebSite, request: Request) -> Response:
     """Stop an audit."""
-    site: WebSite = request.app.state.site
     await site.form(request)
     job = _job(site, request)
     site.audits.cancel(job.id)
     return RedirectResponse(f"/audits/{job.id}", status_code=303)
 
 
-async def audit_events(request: Request) -> Response:
+async def audit_events(site: WebSite, request: Request) -> Response:
     """Send an event whenever something of an audit arrives."""
-    site: WebSite = request.app.state.site
     job = _job(site, request)
-    if request.app.state.streams >= STREAMS:
+    if site.streams >= STREAMS:
         raise HTTPException(503, "Too many readers follow audits.")
-    return StreamingResponse(_events(request, job), media_type="text/event-stream")
+    return StreamingResponse(_events(site, request, job), media_type="text/event-stream")
 
 
-async def _events(request: Request, job: AuditJob) -> AsyncIterator[str]:
-    state = request.app.state
-    state.streams += 1
+async def _events(site: WebSite, request: Request, job: AuditJob) -> AsyncIterator[str]:
+    site.streams += 1
     try:
         seen = -1
         while not await request.is_disconnected():
@@ -361,4 +355,4 @@ async def _events(request: Request, job: AuditJob) -> AsyncIterator[str]:
                 return
             await asyncio.sleep(POLL)
     finally:
-        state.streams -= 1
+        site.streams -= 1

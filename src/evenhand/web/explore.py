@@ -136,15 +136,13 @@ TOOLS: dict[str, ExploreTool] = {
 WAIT = 5  # seconds before a reader asks again
 
 
-async def explore(request: Request) -> Response:
+async def explore(site: WebSite, request: Request) -> Response:
     """List the explore pages."""
-    site: WebSite = request.app.state.site
     return site.page("explore.html", subjects=site.served.names)
 
 
-async def explore_tool(request: Request) -> Response:
+async def explore_tool(site: WebSite, request: Request) -> Response:
     """Show the form of one page with its answer."""
-    site: WebSite = request.app.state.site
     tool = TOOLS.get(request.path_params["tool"])
     if tool is None:
         raise HTTPException(404, "There is no such page.")

@@ -29,6 +29,8 @@ class PageLimits:
         compared: runs compared at once.
         methods: methods of an audit that the page starts.
         seconds: what an answer may take; the computation goes on, and its result is kept for the next request.
+        reading_seconds: what a page about a saved run may take. It is made anew for each request, so it must be
+            finished within one, also where the machine is busy with other work.
         waiting: computations that run or wait at once.
         reading: pages about saved runs that are made or wait at once.
         body_seconds: time to send a request body.
@@ -52,6 +54,7 @@ class PageLimits:
     compared: int = 6
     methods: int = 4
     seconds: float = 15.0
+    reading_seconds: float = 60.0
     waiting: int = 12
     reading: int = 64
     body_seconds: float = 10.0

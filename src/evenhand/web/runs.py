@@ -133,9 +133,8 @@ RowKey: TypeAlias = tuple[str, str, str]
 PICTURE_POLICY = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 
-async def run_list(request: Request) -> Response:
+async def run_list(site: WebSite, request: Request) -> Response:
     """List the runs, newest first, with their findings."""
-    site: WebSite = request.app.state.site
     runs = site.runs.listing()
     last = max(1, -(-len(runs) // LISTED))
     page = site.query(request).number("page", 1, least=1, most=last)
@@ -154,9 +153,8 @@ def _line(site: WebSite, run: SavedRun) -> dict[str, Any]:
         return {"run": run, "problem": error.message}
 
 
-async def one_run(request: Request) -> Response:
+async def one_run(site: WebSite, request: Request) -> Response:
     """Show a run: findings, score card and charts."""
-    site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
     return await site.reading.run(lambda: site.page("run.html", **_content(site, run)))
 
@@ -182,9 +180,8 @@ def _content(site: WebSite, run: SavedRun) -> dict[str, Any]:
     }  # fmt: skip
 
 
-async def run_picture(request: Request) -> Response:
+async def run_picture(site: WebSite, request: Request) -> Response:
     """Return a chart of a run as SVG."""
-    site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
     subject, figure = request.path_params["subject"], request.path_params["figure"]
     try:
@@ -194,9 +191,8 @@ async def run_picture(request: Request) -> Response:
     return Response(svg, media_type="image/svg+xml", headers={"content-security-policy": PICTURE_POLICY})
 
 
-async def run_report(request: Request) -> Response:
+async def run_report(site: WebSite, request: Request) -> Response:
     """Return the report of a run: the same file that `evenhand report` writes."""
-    site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
     text = await site.reading.run(lambda: html.page(site.runs.audit(run)))
     policy = report_policy(text)
@@ -213,18 +209,16 @@ def report_policy(text: str) -> str:
     )
 
 
-async def run_record(request: Request) -> Response:
+async def run_record(site: WebSite, request: Request) -> Response:
     """Return the record of a run as JSON, to save."""
-    site: WebSite = request.app.state.site
     run = _run_pages_run(site, request.path_params["id"])
     text = await site.reading.run(lambda: json.dumps(site.runs.audit(run).to_dict(), indent=1))
     headers = {"content-disposition": 'attachment; filename="audit.json"'}
     return Response(text, media_type="application/json", headers=headers)
 
 
-async def compare_runs(request: Request) -> Response:
+async def compare_runs(site: WebSite, request: Request) -> Response:
     """Show two or more runs side by side."""
-    site: WebSite = request.app.state.site
     runs = {run.id: run for run in site.runs.listing()}
     fields = site.query(request)
     named = [runs[id] for id in fields.choices("run", list(runs), most=site.limits.compared)]
