@@ -224,4 +224,4 @@ def concept_query(id: str, concept: Concept) -> Query:
     own = {question.name: question for question in concept.queries}
     if id in own:
         return own[id]
-    return generic_query(id, concept) if id in generic_ids(concept) else query(id)
+    return generic_query(id, concept) if SEPARATOR in id and id in generic_ids(concept) else query(id)

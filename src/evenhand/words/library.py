@@ -253,7 +253,7 @@ class Library:
         return tuple(self._tables[kind].table)
 
     def get(self, kind: str, name: str) -> Any:
-        """A record of this file; the lists that it includes are built before it, one after the other."""
+        """A record of this file; its source and the lists that it includes are built before it, one after the other."""
         if name not in self._tables[kind]:
             raise unknown_name(f"{kind} in {self.document.path}", name, self.ids(kind))
         waiting: dict[Key, Iterator[Key]] = {}
@@ -273,8 +273,10 @@ class Library:
         return self._built[kind, name]
 
     def _included(self, kind: str, name: str) -> Iterator[Key]:
-        """Yield the lists that a record includes and that are not built yet; those that do not exist are left out."""
+        """Yield what a record refers to and what is not built yet; what does not exist is left out."""
         parts: list[tuple[str, Any]] = [("", self._tables[kind].table[name])]
+        if kind != "source":
+            yield from self._unbuilt("source", self._source_name(parts[0][1]))
         while parts:
             key, value = parts.pop()
             if isinstance(value, dict):
@@ -283,11 +285,19 @@ class Library:
                 parts += [(key, item) for item in value if not isinstance(item, str) or reference_in(item)]
             elif reference := reference_in(value):
                 id, _, side = reference.partition("/")
-                of = "pairs" if side or key in OF_PAIRS else "wordset"
-                with contextlib.suppress(UnknownNameError):
-                    library = self._holding(of, id)
-                    if (of, id) not in library._built:
-                        yield library, of, id
+                yield from self._unbuilt("pairs" if side or key in OF_PAIRS else "wordset", id)
+
+    def _unbuilt(self, kind: str, name: str) -> Iterator[Key]:
+        with contextlib.suppress(UnknownNameError):
+            library = self._holding(kind, name)
+            if (kind, name) not in library._built:
+                yield library, kind, name
+
+    def _source_name(self, table: object) -> str:
+        """Return the source that a record names: by its key, or the only one of this file; empty for one it holds."""
+        only = self.ids("source")[0] if len(self.ids("source")) == 1 else ""
+        named = table.get("source", only) if isinstance(table, dict) else ""
+        return named if isinstance(named, str) else ""
 
     def all(self) -> dict[tuple[str, str], Any]:
         """Every record of this file, so that every error in it comes to light."""
@@ -297,10 +307,10 @@ class Library:
         """The source that an entry holds or names (here or elsewhere), or the only one of this file."""
         if isinstance(entry.table.get("source"), dict):
             return build_source(entry.child("source"), self)
-        name = entry.text("source") if "source" in entry else _only(self.ids("source"))
+        name = entry.text("source") if "source" in entry else self._source_name(entry.table)
         with entry.at("source"):
             try:
-                found: Source | None = self._anywhere("source", name) if name else None
+                found: Source | None = self._holding("source", name).get("source", name) if name else None
             except UnknownNameError as error:
                 raise UnknownNameError(
                     error.message, hint=f'describe it in this file: [source.{name}] with title = "..."; or {error.hint}'
@@ -311,7 +321,7 @@ class Library:
         """The word set of that id, here or elsewhere; `id/first` and `id/second` are the sides of a pair list."""
         name, _, side = reference.partition("/")
         if not side:
-            found: WordSet = self._anywhere("wordset", name)
+            found: WordSet = self._holding("wordset", name).get("wordset", name)
             return found
         if side not in ("first", "second"):
             raise UsageError(f"'@{reference}' is not a list", hint=f"use '@{name}/first' or '@{name}/second'")
@@ -320,15 +330,12 @@ class Library:
 
     def pairs(self, reference: str) -> Pairs:
         """The pair list of that id, here or elsewhere."""
-        found: Pairs = self._anywhere("pairs", reference)
+        found: Pairs = self._holding("pairs", reference).get("pairs", reference)
         return found
-
-    def _anywhere(self, kind: str, name: str) -> Any:
-        return self._holding(kind, name).get(kind, name)
 
     def _holding(self, kind: str, name: str) -> Library:
         """The file that holds a record: this one, or another."""
-        return self if name in self._tables[kind] else self._elsewhere(kind, name)
+        return self if name in self._tables[kind].table else self._elsewhere(kind, name)
 
 
 def load_file(path: str | Path, elsewhere: Callable[[str, str], Library] = nowhere) -> Library:
@@ -337,7 +344,3 @@ def load_file(path: str | Path, elsewhere: Callable[[str, str], Library] = nowhe
     if not any(kind in KINDS for kind, _ in library.all()):
         raise library.document.error((), "holds no record", hint=f"add a table [{KINDS[0]}.my-list] with words")
     return library
-
-
-def _only(names: tuple[str, ...]) -> str:
-    return names[0] if len(names) == 1 else ""

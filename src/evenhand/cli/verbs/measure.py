@@ -65,7 +65,7 @@ def measure(
 ) -> None:
     """Run one measure and explain its number."""
     from evenhand import measures, words
-    from evenhand.audit.plan import Question, require_view
+    from evenhand.audit.plan import Question, concept_queries, require_view
     from evenhand.audit.runner import ask
     from evenhand.measures.registry import as_measurements
 
@@ -77,7 +77,9 @@ def measure(
     opened, *before = opening.subjects([subject, *([reference] if reference else [])])
     require_view(info, [opened])
     source = context.get_parameter_source("concept")
-    queries = query or _queries(info, about, opened, named=source is not None and source.name != "DEFAULT")
+    named = source is not None and source.name != "DEFAULT"
+    spans = not named and info.whole in info.default_queries()  # a measure that spans several concepts asks about all
+    queries = query or ([info.whole] if spans else list(concept_queries(info, about, [opened])))
     if not queries:
         _require_data(info, about)
         raise UsageError(f"{measure_id} asks nothing about {about.name} by default", hint=_query_hint(info))
@@ -99,15 +101,6 @@ def measure(
         show_json({**(documents[0] if len(documents) == 1 else {}), "measurements": documents})
     else:
         _show(info, results)
-
-
-def _queries(info: Info, concept: Concept, subject: Subject, *, named: bool) -> list[str]:
-    """Return what a measure asks about a concept; a measure that spans several asks all of them unless one is named."""
-    from evenhand.audit.plan import concept_queries
-
-    if not named and info.whole in info.default_queries():
-        return [info.whole]
-    return list(concept_queries(info, concept, [subject]))
 
 
 def _require_data(info: Info, concept: Concept) -> None:
