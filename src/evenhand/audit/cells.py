@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -117,7 +118,7 @@ class Cell:
         return {"measurements": [m.to_dict() for m in self.measurements], "warnings": list(self.warnings)}
 
     @classmethod
-    def from_dict(cls, record: dict[str, Any]) -> Cell:
+    def from_dict(cls, record: Mapping[str, Any]) -> Cell:
         """Read the output of `to_dict`."""
         measurements = tuple(Measurement.from_dict(item) for item in record["measurements"])
         return cls(measurements, tuple(record["warnings"]))
@@ -157,7 +158,7 @@ class CellStore:
         """Return the report of a fitted stage, or None."""
         return self._read(STAGES, key)
 
-    def put_stage(self, key: str, report: dict[str, Any]) -> None:
+    def put_stage(self, key: str, report: Mapping[str, object]) -> None:
         """Store the report of a fitted stage."""
         self._write(STAGES, key, report)
 
@@ -198,9 +199,9 @@ class CellStore:
             return None
         return content
 
-    def _write(self, kind: str, key: str, record: dict[str, Any]) -> None:
+    def _write(self, kind: str, key: str, record: Mapping[str, Any]) -> None:
         if self.folder is None:
-            self._memory[kind, key] = record
+            self._memory[kind, key] = dict(record)
             return
         stored = {DIGEST: content_digest([kind, key, record]), "content": record}
         write_text(require_inside(self.folder / kind / f"{key}.json", self.folder), json.dumps(stored) + "\n")

@@ -52,13 +52,13 @@ class Invocation:
     """
 
     command: str = ""
-    given: Mapping[str, Any] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
     call: str = ""
     no_command: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for the record, without keys and passwords of addresses."""
-        plain: dict[str, Any] = {"given": _plain(self.given), "command": without_secrets(self.command)}
+        plain: dict[str, object] = {"given": _plain(self.given), "command": without_secrets(self.command)}
         if self.call:
             plain["call"] = without_secrets(self.call)
         return plain | ({"no_command": self.no_command} if self.no_command else {})
@@ -75,7 +75,7 @@ def _cut(value: object) -> str:
     return text if len(text) <= LONGEST_ARGUMENT else f"<{type(value).__name__}>"
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Return arguments as JSON holds them."""
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
@@ -186,7 +186,7 @@ def name_own_groups(subjects: Sequence[Subject]) -> bool:
     return bool(subjects) and all(subject.own_groups and subject.offers == ("outcomes",) for subject in subjects)
 
 
-def _own_concept(subjects: Sequence[Subject]) -> dict[str, Any]:
+def _own_concept(subjects: Sequence[Subject]) -> dict[str, object]:
     """Return what a run is about whose subjects name their groups themselves; empty for all other runs."""
     if not name_own_groups(subjects):
         return {}
@@ -198,10 +198,10 @@ def _own_concept(subjects: Sequence[Subject]) -> dict[str, Any]:
 def manifest(
     subjects: Sequence[Subject],
     concept: Concept | None,
-    plan: Mapping[str, Any],
+    plan: Mapping[str, object],
     *,
     invocation: Invocation | None = None,
-    running: Mapping[str, Any] | None = None,
+    running: Mapping[str, object] | None = None,
     seconds: float = 0.0,
     warnings: Sequence[str] = (),
     skipped: Mapping[str, str] | None = None,

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from evenhand.audit.cells import Cell, CellStore
 from evenhand.audit.plan import Plan
@@ -34,7 +33,7 @@ class Job:
 class Fitted:
     """A stage was fitted."""
 
-    account: dict[str, Any]
+    account: dict[str, object]
     seconds: float
 
 

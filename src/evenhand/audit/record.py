@@ -144,8 +144,9 @@ class Audit:
         opened: list[Subject] = [open_subject(item) for item in (subjects if several else [subjects])]  # type: ignore[attr-defined]
         _require_distinct(opened)
         about = find_concept(concept if plan is None else plan.concept)
-        given: dict[str, Any] = {"methods": None if methods is None else list(methods), "measures": list(measures)}
-        given |= {"queries": list(queries), "concept": about.name, "seed": seed}
+        asked = {"methods": None if methods is None else list(methods), "measures": list(measures)}
+        asked |= {"queries": list(queries)}
+        given: dict[str, object] = {**asked, "concept": about.name, "seed": seed}
         others = {
             "plan": plan,
             "jobs": jobs,
@@ -157,9 +158,9 @@ class Audit:
         given |= {name: value for name, value in others.items() if value != usual[name]}
         made = plan or Plan.default(
             opened,
-            methods=given["methods"],
-            only=given["measures"],
-            queries=given["queries"],
+            methods=asked["methods"],
+            only=asked["measures"] or (),
+            queries=asked["queries"] or (),
             concept=concept,
             seed=seed,
             skip_failing=skip_failing,
@@ -374,7 +375,7 @@ def _aliases(result: Result) -> set[str]:
     return {":".join(filter(None, (name, question.variant, score))) for name in names} | {result.label}
 
 
-def _flat(result: Result) -> dict[str, Any]:
+def _flat(result: Result) -> dict[str, object]:
     m = result.measurement
     low, high = m.interval or (None, None)
     return {

@@ -274,7 +274,7 @@ def measure_stage(
         yield key, cell
 
 
-def fit_stage(task: StageTask, plan: Plan, concept: Concept) -> tuple[Subject, dict[str, Any]]:
+def fit_stage(task: StageTask, plan: Plan, concept: Concept) -> tuple[Subject, dict[str, object]]:
     """Return the subject of a stage, and what its methods say about what they did."""
     with collected_warnings() as notes:
         changed, account = apply_chain(task.chain, task.subject, concept, seed=plan.seed)
@@ -294,7 +294,7 @@ def measure_cell(
     return Cell(as_measurements(result), tuple(notes))
 
 
-def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0) -> tuple[Subject, dict[str, Any]]:
+def apply_chain(chain: str, subject: Subject, concept: Concept, *, seed: int = 0) -> tuple[Subject, dict[str, object]]:
     """Fit and apply methods from left to right ("hard.misp"), each on the result of the one before.
 
     A method is fitted to the vectors of a subject, or at its site in a transformer.

@@ -204,7 +204,7 @@ def require_valid(content: object, kind: type[Struct] = AuditEntry) -> None:
         raise FormatError(f"not a valid audit record: {problem}", hint="run the audit again")
 
 
-def type_problem(content: object, kind: Any, where: str = "record") -> str:
+def type_problem(content: object, kind: object, where: str = "record") -> str:
     """Return what does not have its type in plain data, and where; empty if all is right."""
     try:
         msgspec.convert(content, kind, strict=True)
@@ -228,7 +228,7 @@ def option_problem(function: Callable[..., object], name: str, value: object) ->
         return ""
 
 
-def record_schema() -> dict[str, Any]:
+def record_schema() -> dict[str, object]:
     """Return the JSON schema of `audit.json`, for readers in other languages."""
     return msgspec.json.schema(AuditEntry)
 

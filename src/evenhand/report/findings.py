@@ -75,7 +75,7 @@ def findings(audit: Audit, *, most: int = MOST) -> list[Finding]:
 
 
 @VIEWS.register("findings")
-def summary(audit: Audit) -> dict[str, Any]:
+def summary(audit: Audit) -> dict[str, object]:
     """Return headline and findings as plain data, for the record."""
     return {"headline": headline(audit), "findings": [finding.to_dict() for finding in findings(audit)]}
 

@@ -62,7 +62,7 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def render(template: str, **content: Any) -> str:
+def render(template: str, **content: object) -> str:
     """Fill one of our templates; every page has the same style sheet and script."""
     return page_environment().get_template(template).render(**content, style=page_style(), script=page_script())
 
@@ -176,7 +176,7 @@ def grouped_findings(
     subjects: Sequence[str],
     headings: Mapping[FindingKind, str] = HEADINGS,
     reasons: Mapping[str, Mapping[str, Mapping[str, list[str]]]] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Return findings under their headings, each with the id of its row, and all reasons for values that are missing.
 
     Args:
@@ -185,7 +185,7 @@ def grouped_findings(
         headings: the heading of each kind.
         reasons: of each subject, what `unmeasured_reasons` returns.
     """
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, object]]] = {}
     for finding in found:
         title = headings[finding.kind] + (f": {finding.subject}" if len(subjects) > 1 and finding.subject else "")
         link = anchor(finding.label, list(subjects).index(finding.subject)) if finding.label else ""
@@ -289,7 +289,7 @@ def draw(figure: charts.Figure, number: int = 0) -> dict[str, Any]:
     }
 
 
-def picture(spec: dict[str, Any], prefix: str = "") -> Markup:
+def picture(spec: dict[str, object], prefix: str = "") -> Markup:
     """Return the SVG without its fixed height, so it shrinks on a small screen; its view box keeps the proportions.
 
     The page names the whole picture, so the roles of single marks are left out. Ids get the prefix, because a page has

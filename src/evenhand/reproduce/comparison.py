@@ -105,7 +105,7 @@ class PaperTable:
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    rows: tuple[tuple[object, ...], ...]
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +30,7 @@ class Column:
 
     measure: str
     query: str
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=dict)
     detail: str = ""
 
     def of(self, measurement: Measurement) -> float | None:
@@ -108,7 +107,7 @@ def intrinsic(
     chosen = columns or COLUMNS
     if missing := sorted({column.measure for column in chosen.values()} - set(measures.ids())):
         raise UsageError(f"measure {missing[0]!r} is not installed", hint="leave its column out: columns={...}")
-    rows: list[tuple[Any, ...]] = []
+    rows: list[tuple[object, ...]] = []
     notes: list[str] = []
     for number, (name, vectors) in enumerate(embeddings.items()):
         if progress:
@@ -171,7 +170,7 @@ def _measure(
     return cells, [f"{run.measure} is undefined: {run.reason}" for run in runs.values() if run.status == "undefined"]
 
 
-def _correlate(first: Sequence[Any], second: Sequence[Any], seed: int) -> tuple[Any, ...]:
+def _correlate(first: Sequence[object], second: Sequence[object], seed: int) -> tuple[object, ...]:
     """Return the number of points, r with interval and range, and rho with interval; None if undefined."""
     both = [two for two in zip(first, second, strict=True) if None not in two]
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -137,7 +136,9 @@ def candidates(vectors: Vectors) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return female, male
 
 
-def _row(vectors: Vectors, name: str, statistic: float, effect: float, p_value: float, *, seed: int) -> tuple[Any, ...]:
+def _row(
+    vectors: Vectors, name: str, statistic: float, effect: float, p_value: float, *, seed: int
+) -> tuple[object, ...]:
     item = query(f"ethayarajh2019-{name}")
     ours = measures.weat(vectors, item, ddof=0, alternative="greater", ties="gt", seed=seed)
     targets, attributes = (" / ".join(group.words[0] for group in sets) for sets in (item.targets, item.attributes))
@@ -157,7 +158,7 @@ def _candidate_rows(
     return tuple(lists), [account.found for _, account in taken], [unit_rows(rows) for rows, _ in taken]
 
 
-def _row_of(vectors: Vectors, word: str) -> Any:
+def _row_of(vectors: Vectors, word: str) -> Vector64:
     return vectors[vectors.find(word) or word].astype(np.float64)
 
 
@@ -170,7 +171,7 @@ def _strongest(towards: str, own: tuple[str, ...], other: tuple[str, ...], stati
     return Contrived(towards, (own[row], other[column]), float(statistics[row, column]), share)
 
 
-def _largest(cosines: Matrix64, pairs: tuple[Any, ...]) -> Matrix64:
+def _largest(cosines: Matrix64, pairs: tuple[Rows, ...]) -> Matrix64:
     """Return the largest cos(first, a) - cos(second, a) of each pair, one candidate at a time to save memory."""
     best = np.full(len(pairs[0]), -np.inf)
     for column in cosines.T:
@@ -178,7 +179,7 @@ def _largest(cosines: Matrix64, pairs: tuple[Any, ...]) -> Matrix64:
     return best
 
 
-def _smallest(cosines: Matrix64, pairs: tuple[Any, ...]) -> Matrix64:
+def _smallest(cosines: Matrix64, pairs: tuple[Rows, ...]) -> Matrix64:
     return -_largest(-cosines, pairs)
 
 
@@ -369,7 +370,7 @@ def _without(pairs: Pairs, unseen: set[str]) -> Pairs:
     return Pairs(pairs.name, remaining, pairs.poles)
 
 
-def _figure_row(one: Strengths, method: str, label: str, threshold: float) -> tuple[Any, ...]:
+def _figure_row(one: Strengths, method: str, label: str, threshold: float) -> tuple[object, ...]:
     shares = 100 * one.preserved(method, threshold)
     spread = f"{shares.min():.1f}-{shares.max():.1f}" if len(shares) > 1 else ""
     published = PUBLISHED_FIGURE_1.get((one.kind, method)) if threshold == THRESHOLD else None

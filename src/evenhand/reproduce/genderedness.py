@@ -337,7 +337,7 @@ class CatalogCorpus:
     """Reading and training options of a corpus of the catalog."""
 
     file: str
-    reading: Mapping[str, Any]
+    reading: Mapping[str, object]
     training: Mapping[str, Any]
 
 

@@ -68,10 +68,10 @@ class CorpusSubject(Subject):
     def _apply(self, change: Change) -> None:
         pass  # the documents are changed while they are read
 
-    def check_output(self, out: Path, **options: Any) -> None:
+    def check_output(self, out: Path, **options: object) -> None:
         """Accept any name: what can be written there depends on the files, which are looked at first."""
 
-    def save(self, out: str | os.PathLike[str], **options: Any) -> Written:
+    def save(self, out: str | os.PathLike[str], **options: object) -> Written:
         """Write the changed corpus: the same files in the same formats, in constant memory.
 
         A folder of a stopped run is completed: finished files are kept.
@@ -93,9 +93,10 @@ class CorpusSubject(Subject):
 
     def describe(self) -> dict[str, object]:
         """Name, files and how they are read."""
-        plain = super().describe()
-        opening = {**asdict(TextOptions()), **plain["opening"], **self._reading}
-        return plain | {"files": len(self.files), "reading": dict(self._reading), "opening": opening}
+        return super().describe() | {"files": len(self.files), "reading": dict(self._reading)}
+
+    def _opened_by(self) -> dict[str, object]:
+        return {**asdict(TextOptions()), **super()._opened_by(), **self._reading}
 
     @classmethod
     def recognise(cls, address: Address) -> str:
@@ -107,7 +108,7 @@ class CorpusSubject(Subject):
         return ""
 
     @classmethod
-    def from_address(cls, address: Address, **options: Any) -> CorpusSubject:
+    def from_address(cls, address: Address, **options: object) -> CorpusSubject:
         """Expand the paths; nothing is read yet."""
         rest = str(address.path) if address.entry_kind else address.rest
         return cls((rest,), address.text, **options)

@@ -97,11 +97,11 @@ class ElmoSubject(Subject):
         vars(after)["elmo"] = self.elmo.with_maps(after.maps)  # refuses unknown sites; the weights are shared
         return after
 
-    def check_output(self, out: Path, **options: Any) -> None:
+    def check_output(self, out: Path, **options: object) -> None:
         """Raise if the suffix names no format of word vectors."""
         format_for_writing(out)
 
-    def save(self, out: str | os.PathLike[str], **options: Any) -> WrittenVectors:
+    def save(self, out: str | os.PathLike[str], **options: object) -> WrittenVectors:
         """Write the token vectors of the vocabulary, after the maps, as word vectors."""
         vectors: Vectors = self.view("vectors")
         vectors.save(Path(out))
@@ -113,7 +113,7 @@ class ElmoSubject(Subject):
         return (_change_again, (arguments, self.maps)) if self.maps else (reopen, arguments)
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """Where the model runs and how precisely; the vocabulary is part of the content."""
         return {"device": device_kind(self._device), "precision": self._precision}
 
@@ -122,7 +122,7 @@ class ElmoSubject(Subject):
         parts = [files_digest(iter(paths)), *(f"{site} {_digest(self.maps[site], site)}" for site in sorted(self.maps))]
         return hashlib.sha256("\n".join(parts).encode()).hexdigest() if self.maps else parts[0]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, hash, source of the vocabulary and maps."""
         vocabulary = str(self._vocabulary) if self._vocabulary else "words of the embedded vectors"
         plain = super().describe() | {"vocabulary": vocabulary}
@@ -152,7 +152,7 @@ class ElmoSubject(Subject):
         return cls(files, address.text, **options)
 
 
-def _change_again(arguments: tuple[Any, ...], maps: Mapping[str, RowMap]) -> Subject:
+def _change_again(arguments: tuple[object, ...], maps: Mapping[str, RowMap]) -> Subject:
     from evenhand.subjects.opening import reopen
 
     return cast(ElmoSubject, reopen(*arguments)).changed(maps)

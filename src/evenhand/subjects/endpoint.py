@@ -133,7 +133,7 @@ class EndpointSubject(Subject):
         if self._before is not None:
             self.__dict__["server"] = self._before.server  # what it can do does not depend on the prompt
 
-    def _open_view(self, name: ViewName) -> Any:
+    def _open_view(self, name: ViewName) -> object:
         if name == "text":
             return self.text()
         if name == "generation":
@@ -183,13 +183,13 @@ class EndpointSubject(Subject):
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """The system prompt, how prompts are put, and how texts are sampled; the pace of asking decides no answer."""
         asked = {"prompts": self.prompts} | ({"message": MESSAGES[self.prompts]} if self.prompts in MESSAGES else {})
         first = {"separator": self.server.separator} if self.server.separator else {}
         return {"system": self.system, "beginning": TEXT_READING, **first, **asked, **self.sampling}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Address without secrets, model, what the server gives, and when it was asked."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         server = {"server": self.server.to_dict(), "fingerprint": self.remote.digest, "asked": now}

@@ -64,10 +64,10 @@ class LanguageModel(Protocol):
     def likelihood(self) -> Likelihood:
         """The model as a source of log-probabilities."""
 
-    def perplexity(self, path: str | Path) -> dict[str, Any]:
+    def perplexity(self, path: str | Path) -> dict[str, float]:
         """Return the perplexity of a text file, by word and where it differs by token."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return what a record keeps of the model."""
 
 
@@ -112,7 +112,7 @@ class WordLevelModel:
 
         return WordLikelihood(self.model, self.vocabulary)
 
-    def perplexity(self, path: str | Path) -> dict[str, Any]:
+    def perplexity(self, path: str | Path) -> dict[str, float]:
         """By word, which is the token of this model."""
         from evenhand.models import lm
         from evenhand.models.lm.awd_lstm.corpus import tokens_of
@@ -120,7 +120,7 @@ class WordLevelModel:
         ids = self.vocabulary.encode(tokens_of(Path(path)))
         return {"word": lm.perplexity(self.model, ids), "tokens": len(ids) - 1}  # the first token is not predicted
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Kind, seed and regulariser; the settings are in the model's own config."""
         return {"kind": AWD_LSTM, "seed": self.manifest.get("seed"), "regulariser": self.manifest.get("regulariser")}
 
@@ -160,12 +160,12 @@ class SubwordModel:
         """The model itself."""
         return self.model
 
-    def perplexity(self, path: str | Path) -> dict[str, Any]:
+    def perplexity(self, path: str | Path) -> dict[str, float]:
         """By token and by word."""
         text = existing(Path(path)).read_text(encoding="utf-8")
         return self.model.perplexity([text]).to_dict()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Kind, size and precision."""
         return self.model.describe()
 
@@ -255,7 +255,7 @@ class LanguageModelSubject(Subject):
         return has_chat_template(self.path)
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """Where the model runs and how precisely, and the system prompt."""
         prompt = {"system": self.system} if self.system else {}
         prompt |= {"prompts": self.prompts, "message": MESSAGES[self.prompts]} if self.prompts in MESSAGES else {}
@@ -322,7 +322,7 @@ class LanguageModelSubject(Subject):
         files = [self.path] if self.path.is_file() else [file for file in self.path.iterdir() if file.is_file()]
         return hashlib.sha256(f"{files_digest(iter(files))} {sorted(self.sampling.items())}".encode()).hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, hash, kind of model, how its texts are sampled, and which views use its chat template."""
         template = {view: view == "chat" or (view == "generation" and self.prompts in MESSAGES) for view in self.offers}
         about = {"model": self.model_kind, "sampling": dict(self.sampling)}

@@ -85,7 +85,7 @@ class VectorsForModels:
         self.notes += [OTHER_VECTORS] if self.source != DEFAULT_VECTORS else []
         return self.load()
 
-    def for_model(self, config: dict[str, Any]) -> Vectors:
+    def for_model(self, config: dict[str, object]) -> Vectors:
         """Return the vectors for a model whose file may name the methods its training vectors had gone through."""
         vectors, trained = self.load(), config.get("words")
         if not isinstance(trained, dict) or "history" not in trained:
@@ -233,7 +233,7 @@ class NLISubject(Subject):
         return ("inference",) if self._vectors() is None else ("inference", "vectors")
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """What computes the answers; labels, vectors and maps are part of the digest."""
         return {"device": ", ".join(sorted({place for model in self.ensemble.members if (place := _place(model))}))}
 
@@ -269,7 +269,7 @@ class NLISubject(Subject):
             hint="give one: eh.open(model, digest='a name that changes when the model does')",
         )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, members and what is known of the vectors they read."""
         return super().describe() | {
             "models": [model.name for model in self.ensemble.members],

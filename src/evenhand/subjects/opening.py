@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
@@ -18,10 +18,10 @@ REMOTE = ("http", "https", "s3", "gs", "file", "memory")
 
 
 @overload
-def open_subject(source: AnySubject, **options: Any) -> AnySubject: ...
+def open_subject(source: AnySubject, **options: object) -> AnySubject: ...
 @overload
-def open_subject(source: object, **options: Any) -> Subject: ...
-def open_subject(source: object, **options: Any) -> Subject:
+def open_subject(source: object, **options: object) -> Subject: ...
+def open_subject(source: object, **options: object) -> Subject:
     """Open anything that can be audited.
 
     Args:
@@ -76,7 +76,7 @@ def _hub_hint(address: Address) -> str:
 
 
 @lru_cache(maxsize=4)
-def reopen(address: str, options: tuple[tuple[str, Any], ...], name: str) -> Subject:
+def reopen(address: str, options: tuple[tuple[str, object], ...], name: str) -> Subject:
     """Open an address in another process; the last few are kept."""
     subject = open_subject(address, **dict(options))
     subject.name = name

@@ -181,7 +181,7 @@ class Subject(ABC):
         return self.offers
 
     @abstractmethod
-    def _open_view(self, name: ViewName) -> Any:
+    def _open_view(self, name: ViewName) -> object:
         """Build the view with this name, which is one of `offers`."""
 
     @abstractmethod
@@ -236,7 +236,7 @@ class Subject(ABC):
         self.engine, self._views = None if engine is None or engine.here else engine, {}
         return self
 
-    def _view_on(self, engine: Engine, name: ViewName) -> Any:
+    def _view_on(self, engine: Engine, name: ViewName) -> object:
         """Build a view that an engine computes, which is one of `on_engine`."""
         from evenhand.subjects.sharded_views import shard_view
 
@@ -264,7 +264,7 @@ class Subject(ABC):
         return hashlib.sha256(repr([content, *(change.digest for change in self.changes)]).encode()).hexdigest()
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """The options in effect that decide what the views say, beside the content that `digest` hashes.
 
         A kind whose content shows some of its options leaves those out, and resolves names (`auto` is cpu or cuda), so
@@ -273,13 +273,17 @@ class Subject(ABC):
         """
         return self._given() if self.network is None else self.network.opening
 
-    def _given(self) -> dict[str, Any]:
+    def _given(self) -> dict[str, object]:
         """The options that were given, as a record holds them; maps and other objects are part of the content."""
         given = {name: value for name, value in self.opened_with.items() if is_plain(value)}
         return {
             name: without_secrets(str(value)) if isinstance(value, str | Path) else value
             for name, value in given.items()
         }
+
+    def _opened_by(self) -> dict[str, object]:
+        """Return the options as a record holds them: those in effect, and others that were given."""
+        return self._given() | self.opening
 
     @property
     def opening_digest(self) -> str:
@@ -292,15 +296,15 @@ class Subject(ABC):
         parts = [self.digest, self.opening, installed_versions(self.libraries), engine]
         return hashlib.sha256(json.dumps(parts, sort_keys=True, default=str).encode()).hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return what a record keeps of the subject."""
-        plain = {
+        plain: dict[str, object] = {
             "name": self.name,
             "kind": self.kind,
             "address": without_secrets(self.address),
             "offers": list(self.offers),
             "sha256": self.digest,
-            "opening": self._given() | self.opening,
+            "opening": self._opened_by(),
         }
         return plain | {"changes": [describe_change(change) for change in self.changes]} if self.changes else plain
 
@@ -414,9 +418,9 @@ AnySubject = TypeVar("AnySubject", bound=Subject)
 SUBJECTS: Registry[type[Subject]] = Registry("kind of subject", ("evenhand.subjects",), group="evenhand.subjects")
 
 
-def describe_change(change: Change) -> dict[str, Any]:
+def describe_change(change: Change) -> dict[str, object]:
     """Return what a record keeps of a change."""
-    describe: Callable[[], dict[str, Any]] | None = getattr(change, "describe", None)
+    describe: Callable[[], dict[str, object]] | None = getattr(change, "describe", None)
     return describe() if describe else {**change.report, "sha256": change.digest}
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
@@ -96,21 +96,21 @@ class TableSubject(Subject):
         return self._read.digest if self.path is None else content_hash(self.path)
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """The columns that are read, guessed or given."""
         return {**self._read.columns, "format": self.format}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, columns, and how many rows were read and left out."""
         groups = {name: list(groups) for name, groups in self.own_groups.items()}
         return super().describe() | {"rows": len(self._read), "dropped": dict(self._read.dropped), "groups": groups}
 
-    def check_output(self, out: Path, **options: Any) -> None:
+    def check_output(self, out: Path, **options: object) -> None:
         """Raise if the name does not tell a format that a table can be written in."""
         if table_format(out) == "jsonl" and self.frame.is_empty():
             raise UsageError(f"{self.name} has no rows to write")
 
-    def save(self, out: str | os.PathLike[str], **options: Any) -> Written:
+    def save(self, out: str | os.PathLike[str], **options: object) -> Written:
         """Write the table with the changed predictions, in the format of the suffix; rows without one keep none."""
         self.check_output(Path(out))
         column = self._read.columns.get("prediction", DECIDED)
@@ -139,21 +139,17 @@ class TableSubject(Subject):
         return cls(frame, "data frame", **options)
 
 
+@dataclass(frozen=True)
 class WrittenTable:
-    """A table that was written.
+    """A table that was written: the file, the column of the changed predictions, and the number of rows."""
 
-    Attributes:
-        path: the file.
-        column: where the changed predictions are.
-        rows: how many rows it has.
-    """
+    file: str
+    column: str
+    rows: int
 
-    def __init__(self, path: Path, column: str, rows: int) -> None:
-        self.path, self.column, self.rows = path, column, rows
-
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
-        return {"file": str(self.path), "column": self.column, "rows": self.rows}
+        return asdict(self)
 
 
 def _write_table(
@@ -176,7 +172,7 @@ def _write_table(
             frame.write_ndjson(partial)
         else:
             frame.write_csv(partial, separator="," if format == "csv" else "\t")
-    return WrittenTable(path, list(columns)[-1], frame.height)
+    return WrittenTable(str(path), list(columns)[-1], frame.height)
 
 
 # Labelled texts ------------------------------------------------------------------------------------------------------
@@ -232,14 +228,14 @@ class TextLabeller(Subject):
         return (*super().changeable, *(("outcomes",) if self.texts else ()))
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """With labelled texts also these, and their columns."""
         if self.texts is None:
             return super().opening
         columns = {"text_column" if role == "text" else role: name for role, name in self.texts.rows.columns.items()}
         return super().opening | columns | {"texts_sha256": self.texts.digest}
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """With labelled texts also how many were read and left out, and their groups."""
         if self.texts is None:
             return super().describe()

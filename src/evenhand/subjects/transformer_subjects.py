@@ -82,7 +82,7 @@ class TransformerPart:
         return TransformerSentences(self.transformer)
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """Where the model runs and how precisely: a GPU adds in another order than a CPU, and rounds differently."""
         return {"device": device_kind(self.device), "precision": self.precision}
 
@@ -195,7 +195,7 @@ class EncoderSubject(TextLabeller):
     def _content_digest(self) -> str:
         return files_digest(file for file in self.folder.iterdir() if file.is_file())
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, hash and the kind of model."""
         return super().describe() | {"model": self.model_kind}
 

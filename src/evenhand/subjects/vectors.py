@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, cast, overload
@@ -49,9 +49,9 @@ class WrittenVectors:
     words: int
     dimensions: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
-        return {"words": self.words, "dimensions": self.dimensions}
+        return asdict(self)
 
 
 @SUBJECTS.register("vectors")
@@ -73,7 +73,7 @@ class VectorsSubject(Subject):
         self._stored = vectors
 
     @classmethod
-    def from_object(cls, source: object, **options: Any) -> VectorsSubject | None:
+    def from_object(cls, source: object, **options: object) -> VectorsSubject | None:
         """Wrap `Vectors`."""
         return cls(source) if isinstance(source, Vectors) else None
 
@@ -109,7 +109,7 @@ class VectorsSubject(Subject):
         return AveragedVectors(self.vectors) if name == "sentences" else self.vectors
 
     @property
-    def opening(self) -> dict[str, Any]:
+    def opening(self) -> dict[str, object]:
         """How words are looked up. Format, encoding and vocabulary show in the words and the matrix."""
         return {"case": self.vectors.case, "language": self.vectors.language}
 
@@ -124,12 +124,9 @@ class VectorsSubject(Subject):
             hasher.update(np.ascontiguousarray(self.vectors.matrix[start : start + BLOCK]).data)
         return hasher.hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Name, size, hash, source and history."""
-        plain = super().describe()
-        read = {"format": self.vectors.source.get("format"), "encoding_errors": "strict"} if self.address else {}
-        return plain | {
-            "opening": read | plain["opening"],
+        return super().describe() | {
             "words": len(self.vectors),
             "dimensions": self.vectors.dim,
             "case": self.vectors.case,
@@ -143,11 +140,15 @@ class VectorsSubject(Subject):
         if fitted.in_dim not in (None, before.dim):
             fitted(before)  # raises an error that says what it takes
 
-    def check_output(self, out: Path, **options: Any) -> None:
+    def _opened_by(self) -> dict[str, object]:
+        read = {"format": self.vectors.source.get("format"), "encoding_errors": "strict"} if self.address else {}
+        return read | super()._opened_by()
+
+    def check_output(self, out: Path, **options: object) -> None:
         """Raise if the suffix names no format that can be written."""
         format_for_writing(out)
 
-    def save(self, out: str | os.PathLike[str], **options: Any) -> WrittenVectors:
+    def save(self, out: str | os.PathLike[str], **options: object) -> WrittenVectors:
         """Write the vectors in the format of the suffix, with their history; into .safetensors block by block."""
         path = Path(out)
         if self._before and "vectors" not in vars(self) and format_for_writing(path).id == "safetensors":

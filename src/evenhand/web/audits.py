@@ -47,7 +47,7 @@ class AuditRequest:
 
     subject: str
     """Its address."""
-    options: dict[str, Any]
+    options: dict[str, object]
     name: str
     concept: str
     methods: tuple[str, ...]
@@ -147,7 +147,7 @@ class AuditJobs:
         process.join()
         receiving.close()
 
-    def _receive(self, job: AuditJob, message: tuple[str, Any]) -> None:
+    def _receive(self, job: AuditJob, message: tuple[Any, Any]) -> None:
         kind, content = message
         if kind == "progress":
             job.done, job.total, job.what = content
@@ -159,7 +159,7 @@ class AuditJobs:
             self._end(job, kind, content)
         job.version += 1
 
-    def _end(self, job: AuditJob, state: Any, message: str) -> None:
+    def _end(self, job: AuditJob, state: JobState, message: str) -> None:
         if job.state == "running":
             job.state, job.message = state, message
             job.version += 1

@@ -143,7 +143,7 @@ async def run_list(site: WebSite, request: Request) -> Response:
     return site.page("runs.html", lines=lines, total=len(runs), page=page, last=last, running=site.audits.running)
 
 
-def _line(site: WebSite, run: SavedRun) -> dict[str, Any]:
+def _line(site: WebSite, run: SavedRun) -> dict[str, object]:
     """Return what the list says of a run; a damaged one says why it cannot be read."""
     try:
         audit = site.runs.audit(run)

@@ -164,7 +164,7 @@ def _refuse_contradictions(method: str, *, sweep: bool, given: dict[str, object]
         )
 
 
-def _saving(given: dict[str, Any], subject: Subject) -> dict[str, Any]:
+def _saving(given: dict[str, object], subject: Subject) -> dict[str, object]:
     """Return the options of `Subject.save`; raise if options of a model are given for something else."""
     names = [name for name, value in given.items() if value]
     if subject.network is None:
@@ -174,7 +174,7 @@ def _saving(given: dict[str, Any], subject: Subject) -> dict[str, Any]:
     return {"decoder": given["--decoder"] or "untied", "hook": given["--hook"]}
 
 
-def _check_output(subject: Subject, methods: Sequence[Mitigation], out: Path, saving: dict[str, Any]) -> None:
+def _check_output(subject: Subject, methods: Sequence[Mitigation], out: Path, saving: dict[str, object]) -> None:
     """Raise if the result cannot be written: that should not cost a long fit."""
     for method in methods:
         if method.not_written:

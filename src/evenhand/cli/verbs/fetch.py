@@ -112,7 +112,7 @@ def _show_listing(entries: list[CatalogEntry], *, as_json: bool) -> None:
         note("by hand: cannot be downloaded; put it into the folder EVENHAND_DATA")
 
 
-def _row(entry: CatalogEntry, path: str | None) -> dict[str, Any]:
+def _row(entry: CatalogEntry, path: str | None) -> dict[str, object]:
     facts = {key: getattr(entry, key) for key in ("id", "kind", "title", "licence", "citation", "format", "note")}
     return {**facts, "bytes": entry.size, "sources": [str(source) for source in entry.sources], "path": path}
 

@@ -283,7 +283,7 @@ def _write_record(
 def _texts(
     model: str, sampling: Sampling, device: ModelDevice, seed: int, test: str | None, keep: Path | None,
     bar: Progress | None,
-) -> tuple[list[list[str]], bool, dict[str, Any] | None]:  # fmt: skip
+) -> tuple[list[list[str]], bool, dict[str, float] | None]:  # fmt: skip
     """Return texts as words, whether they are tokenised, and the perplexity if a test text is given."""
     from evenhand.corpus.comparison import read_samples
     from evenhand.subjects.language_models import is_model, open_language_model, write_texts
@@ -303,14 +303,14 @@ def _stop_words(name: str) -> tuple[str, ...]:
     return (*load_stop_words(name), *SPECIAL_TOKENS)
 
 
-def _format_perplexity(perplexity: dict[str, Any] | None) -> str:
+def _format_perplexity(perplexity: dict[str, float] | None) -> str:
     if not perplexity:
         return ""
     by_token = f", {perplexity['token']:.1f} by token" if "token" in perplexity else ""
     return f"{perplexity['word']:.1f} by word{by_token}"
 
 
-def _show(comparisons: dict[str, Comparison], perplexity: dict[str, Any] | None) -> None:
+def _show(comparisons: dict[str, Comparison], perplexity: dict[str, float] | None) -> None:
     contexts = [name for name in comparisons if not name.endswith(CEILING)]
     table = plain_table("", *(f"{name} context" for name in contexts), left=[""])
     for name, values in _rows(comparisons, contexts).items():

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import ClassVar, NoReturn
 
 from evenhand import measures
 from evenhand.audit import Audit, Question
@@ -85,7 +85,7 @@ class LoggedModel(Subject):
                 hasher.update(hashlib.file_digest(stream, "sha256").digest())
         return hasher.hexdigest()
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> dict[str, object]:
         """Return what a record keeps: the tool and its version beside the rest."""
         return super().describe() | {"logged_by": self.run.tool, "logged_version": self.run.version}
 
