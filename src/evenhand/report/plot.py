@@ -12,6 +12,7 @@ from evenhand.errors import UsageError, printable, unknown_name
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.measurement import PLOTS, MeasuredItem
 from evenhand.measures.registry import IDEALS, ids, info
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import (
     BETTER,
     CHARTS,
@@ -22,19 +23,6 @@ from evenhand.report.charts.figure import (
     with_interval,
 )
 from evenhand.report.charts.scores import forest_figure
-from evenhand.report.charts.style import (
-    PALETTE,
-    VegaSpec,
-    both_ends,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    reference_line,
-    rule,
-)
 
 MOST_ITEMS = 30  # bars of one figure: half of them from each end
 NAMES = ("word", "pair", "target", "sentence", "item", "text")  # what an item of a measurement is called
@@ -90,7 +78,9 @@ def plot_measurement(measured: Measurement) -> Figure:
         raise UsageError(f"{measured.label} has no value to draw: {measured.reason}")
     shown = f"{numbers.value(measured)} {numbers.interval(measured)}".strip()
     items = [(_name(item), float(item["value"])) for item in measured.items if _is_drawable(item)]
-    chosen = both_ends(sorted(items, key=lambda item: -item[1]), MOST_ITEMS // 2)  # the middle of many is left out
+    chosen = style.both_ends(
+        sorted(items, key=lambda item: -item[1]), MOST_ITEMS // 2
+    )  # the middle of many is left out
     spec = _bars(measured, chosen) if items else _interval(measured, measured.value)
     table = tuple((name, numbers.number(value)) for name, value in chosen) or ((measured.label, shown),)
     left_out = f" {MOST_ITEMS} of {len(items)} are drawn." if len(items) > MOST_ITEMS else ""
@@ -107,39 +97,39 @@ def _name(item: MeasuredItem) -> str:
     return next((printable(str(item[name])) for name in NAMES if item.get(name) is not None), "")
 
 
-def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> VegaSpec:
+def _bars(measured: Measurement, items: Sequence[tuple[str, float]]) -> style.VegaSpec:
     counts: Counter[str] = Counter()
-    points: list[VegaSpec] = []
+    points: list[style.VegaSpec] = []
     for name, value in items:
         counts[name] += 1  # two items of one name are two bars
         shown = f"{name} ({counts[name]})" if counts[name] > 1 else name
         points.append({"item": shown, "value": value, "side": "above 0" if value > 0 else "below 0"})
     side = f" (positive: {measured.positive})" if measured.positive else ""
-    encoding: VegaSpec = {
-        "y": names_axis("item", [str(point["item"]) for point in points]),
-        "x": number_axis("value", f"value of an item{side}"),
-        "color": nominal("side", {"above 0": PALETTE[1], "below 0": PALETTE[2]}, legend=None),
+    encoding: style.VegaSpec = {
+        "y": style.names_axis("item", [str(point["item"]) for point in points]),
+        "x": style.number_axis("value", f"value of an item{side}"),
+        "color": style.nominal("side", {"above 0": style.PALETTE[1], "below 0": style.PALETTE[2]}, legend=None),
         "description": {"field": "item"},
     }
-    return chart(
+    return style.chart(
         f"The value of {len(items)} items of {measured.label}, the largest first",
         data={"values": points},
         width=430,
         height={"step": 16},
-        layer=[layer("bar", encoding, height=9), reference_line("x", 0)],
+        layer=[style.layer("bar", encoding, height=9), style.reference_line("x", 0)],
     )
 
 
-def _interval(measured: Measurement, value: float) -> VegaSpec:
+def _interval(measured: Measurement, value: float) -> style.VegaSpec:
     better = info(measured.measure).better_score(measured.score) if measured.measure in ids() else "zero"
     y = {"field": "row", "type": "nominal", "title": None}
-    return chart(
+    return style.chart(
         f"The value of {measured.label} with its 95 % interval",
         data={"values": [{"row": measured.label} | with_interval(value, measured.interval)]},
         width=430,
         layer=[
-            reference_line("x", IDEALS.get(better, 0.0)),
-            rule({"y": y, "x": number_axis("low", "value"), "x2": {"field": "high"}}, strokeWidth=1.5),
-            dots({"y": y, "x": {"field": "value", "type": "quantitative"}}, size=60, color=PALETTE[0]),
+            style.reference_line("x", IDEALS.get(better, 0.0)),
+            style.rule({"y": y, "x": style.number_axis("low", "value"), "x2": {"field": "high"}}, strokeWidth=1.5),
+            style.dots({"y": y, "x": {"field": "value", "type": "quantitative"}}, size=60, color=style.PALETTE[0]),
         ],
     )

@@ -12,26 +12,8 @@ from evenhand.audit.record import Row, rows
 from evenhand.errors import UsageError
 from evenhand.measures import numbers
 from evenhand.models.attribution.pairs import ALIGNMENT, PairAttribution
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_rows, register_chart, sources, with_interval
-from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
-    INK,
-    PALETTE,
-    RULE,
-    VegaSpec,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    panels,
-    reference_line,
-    rule,
-    scales,
-    shared_domain,
-    spread,
-)
 
 DIVERGING = ["#c26a00", "#ffffff", "#0b7a75"]
 WIDEST = 46  # units that a chart has room for
@@ -55,14 +37,14 @@ def patching_figure(result: PairAttribution) -> Figure:
     values, what = (result.effects, f"gain ({result.kind})") if shares is None else (shares, "share of the difference")
     units = shown_units(result)
     names = {place: f"{place + 1}. {result.units[place].name}" for place in units}
-    points: list[VegaSpec] = [
+    points: list[style.VegaSpec] = [
         {"layer": site_name(site), "token": names[place], "value": float(values[row, place])}
         for row, site in enumerate(result.sites)
         for place in units
     ]
     reach = max(1e-12, float(abs(values[:, units]).max())) if points else 1.0
     scale = {"domain": [-reach, 0, reach], "range": DIVERGING, "interpolate": "rgb"}
-    spec = chart(
+    spec = style.chart(
         f"{what} by layer and token for two texts that {result.model} scores differently",
         data={"values": points},
         width={"step": 20},
@@ -76,8 +58,8 @@ def patching_figure(result: PairAttribution) -> Figure:
                 "sort": [site_name(site) for site in result.sites],
                 "axis": {"labelAngle": 0, "labelOverlap": True},
             },
-            "y": names_axis("token", list(names.values())),
-            "color": number_axis("value", what, scale=scale, legend={"gradientLength": 160}),
+            "y": style.names_axis("token", list(names.values())),
+            "color": style.number_axis("value", what, scale=scale, legend={"gradientLength": 160}),
         },
     )
     table = tuple(
@@ -104,14 +86,14 @@ def gradient_figure(result: PairAttribution) -> Figure:
     sides = ("first text", "second text")
     names = {place: f"{place + 1}. {result.units[place].name}" for place in units}
     values = {(side, place): float(result.gradients[side][place]) for side in (0, 1) for place in units}
-    domain = shared_domain(list(values.values()), around=0.0)
-    encoding: VegaSpec = {
-        "y": names_axis("token", list(names.values())),
+    domain = style.shared_domain(list(values.values()), around=0.0)
+    encoding: style.VegaSpec = {
+        "y": style.names_axis("token", list(names.values())),
         "yOffset": {"field": "text", "sort": list(sides)},
-        "x": number_axis("value", "gradient times input", scale={"domain": domain}, axis={"tickCount": 7}),
-        "color": nominal("text", dict(zip(sides, (PALETTE[1], INK), strict=True))),
+        "x": style.number_axis("value", "gradient times input", scale={"domain": domain}, axis={"tickCount": 7}),
+        "color": style.nominal("text", dict(zip(sides, (style.PALETTE[1], style.INK), strict=True))),
     }
-    spec = chart(
+    spec = style.chart(
         f"Gradient times input of {len(units)} tokens of two texts",
         data={
             "values": [
@@ -120,7 +102,7 @@ def gradient_figure(result: PairAttribution) -> Figure:
         },
         width=380,
         height={"step": 9},
-        layer=[reference_line("x", 0), layer("bar", encoding)],
+        layer=[style.reference_line("x", 0), style.layer("bar", encoding)],
     )
     table = tuple(
         (names[place], *(numbers.number(float(result.gradients[side][place]), 3) for side in (0, 1))) for place in units
@@ -145,7 +127,7 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
     row = next((row for row in drawn_rows(audit, subject, "bias-by-site") if row.original.items), None)
     if row is None:
         return None
-    stages = [stage for stage, cell in row.cells.items() if cell.items][:DISTINGUISHABLE]
+    stages = [stage for stage, cell in row.cells.items() if cell.items][: style.DISTINGUISHABLE]
     shares = [
         (stage, str(item["word"]).partition(":"), with_interval(item["value"], item["interval"]))
         for stage in stages
@@ -157,24 +139,24 @@ def bias_by_site(audit: Audit, subject: str) -> Figure | None:
         | {"low": ends["low"], "high": ends["high"]}
         for stage, (kind, _, number), ends in shares
     ]
-    marks = scales(stages, legend={"columns": 2, "symbolOpacity": 1})  # bands are pale, marks are not
+    marks = style.scales(stages, legend={"columns": 2, "symbolOpacity": 1})  # bands are pale, marks are not
     # Of a few pairs the bands may be wide: shares are drawn, bands end at the edge.
-    domain = shared_domain([0.0, 1.0, *(float(ends["value"]) for *_, ends in shares)])
-    ticks = spread(sorted({int(number) for _, (*_, number), _ in shares}), 8)
-    x = number_axis("layer", "layer", axis={"values": ticks, "format": "d"})
-    y = number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
-    band: VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
+    domain = style.shared_domain([0.0, 1.0, *(float(ends["value"]) for *_, ends in shares)])
+    ticks = style.spread(sorted({int(number) for _, (*_, number), _ in shares}), 8)
+    x = style.number_axis("layer", "layer", axis={"values": ticks, "format": "d"})
+    y = style.number_axis("share", "share of the differences", scale={"domain": domain}, axis={"format": "%"})
+    band: style.VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
     lines = [
-        reference_line("y", 0),
-        layer("area", band, opacity=0.18, aria=False, clip=True),
-        layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
-        dots({"x": x, "y": y, **marks}, size=30),
+        style.reference_line("y", 0),
+        style.layer("area", band, opacity=0.18, aria=False, clip=True),
+        style.layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
+        style.dots({"x": x, "y": y, **marks}, size=30),
     ]
     shown = [title for title in KINDS.values() if any(value["kind"] == title for value in values)]
-    spec = chart(
+    spec = style.chart(
         f"Share of the differences between the texts of a pair that each layer carries, on {len(stages)} stages",
         data={"values": values},
-        **panels(lines, "kind", shown, columns=3, width=210, height=170),
+        **style.panels(lines, "kind", shown, columns=3, width=210, height=170),
     )
     table = tuple(
         (
@@ -242,29 +224,29 @@ def strength(audit: Audit, subject: str) -> Figure | None:
     parameter = swept[0].parameter
     lines = list(dict.fromkeys(one.line for one in swept))
     names = {row.label: f"{row.label} ({better(row)})" for row in drawn}
-    points: list[VegaSpec] = [
+    points: list[style.VegaSpec] = [
         {"row": names[row.label], "stage": one.line, parameter: one.value, **with_interval(cell.value, cell.interval)}
         for row in drawn
         for one in swept
         if (cell := row.cells[one.stage]).value is not None
     ]
     points += [{"row": names[row.label], "stage": ORIGINAL, "original": row.original.value} for row in drawn]
-    marks = scales(lines)
-    x, y = number_axis(parameter, parameter), number_axis("value", "value", scale={"zero": False})
-    ends: VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
-    original: list[VegaSpec] = [{"filter": f"datum.stage === '{ORIGINAL}'"}]
-    changed: list[VegaSpec] = [{"filter": f"datum.stage !== '{ORIGINAL}'"}]
-    before: VegaSpec = {"y": {"field": "original", "type": "quantitative"}}
+    marks = style.scales(lines)
+    x, y = style.number_axis(parameter, parameter), style.number_axis("value", "value", scale={"zero": False})
+    ends: style.VegaSpec = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "color": marks["color"]}
+    original: list[style.VegaSpec] = [{"filter": f"datum.stage === '{ORIGINAL}'"}]
+    changed: list[style.VegaSpec] = [{"filter": f"datum.stage !== '{ORIGINAL}'"}]
+    before: style.VegaSpec = {"y": {"field": "original", "type": "quantitative"}}
     layers = [
-        layer("rule", before, transform=original, color=RULE, strokeDash=[4, 3]),
-        rule(ends, transform=changed, strokeWidth=1.2),
-        layer("line", {"x": x, "y": y, "color": marks["color"]}, transform=changed, strokeWidth=1.5, aria=False),
-        dots({"x": x, "y": y, **marks}, transform=changed, size=45),
+        style.layer("rule", before, transform=original, color=style.RULE, strokeDash=[4, 3]),
+        style.rule(ends, transform=changed, strokeWidth=1.2),
+        style.layer("line", {"x": x, "y": y, "color": marks["color"]}, transform=changed, strokeWidth=1.5, aria=False),
+        style.dots({"x": x, "y": y, **marks}, transform=changed, size=45),
     ]
-    spec = chart(
+    spec = style.chart(
         f"{len(drawn)} rows at {len({one.value for one in swept})} values of {parameter}, with the control",
         data={"values": points},
-        **panels(layers, "row", list(names.values()), width=250, height=170),
+        **style.panels(layers, "row", list(names.values()), width=250, height=170),
         resolve={"scale": {"y": "independent"}},
     )
     table = tuple(

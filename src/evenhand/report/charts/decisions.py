@@ -7,18 +7,8 @@ from typing import Any
 
 from evenhand.audit import ORIGINAL, Audit
 from evenhand.audit.record import Row
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, drawn_rows, register_chart, with_interval
-from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
-    VegaSpec,
-    chart,
-    colours,
-    dots,
-    names_axis,
-    nominal,
-    number_axis,
-    rule,
-)
 
 SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down", "triangle-right", "triangle-left")
 
@@ -32,7 +22,7 @@ def decisions_by_group(audit: Audit, subject: str) -> Figure | None:
     row = next((row for row in found if row.question.variant in ("", "explicit")), found[0])
     cell = row.cells.get(ORIGINAL) or row.original
     items = list(cell.items)
-    groups = list(items[0]["groups"])[:DISTINGUISHABLE]
+    groups = list(items[0]["groups"])[: style.DISTINGUISHABLE]
     points = cell.params.get("answer") == "number"
     order = [str(item["word"]) for item in items]
     values = [
@@ -41,21 +31,21 @@ def decisions_by_group(audit: Audit, subject: str) -> Figure | None:
         for group in groups
     ]
     axis = "answer on a scale from 1 to 9" if points else "probability of the favourable answer"
-    x = number_axis("value", axis, **({} if points else {"axis": {"format": "%"}}), scale={"zero": False})
-    shape = nominal("group", {group: SHAPES[number % len(SHAPES)] for number, group in enumerate(groups)})
-    shared: VegaSpec = {
-        "y": names_axis("scenario", order),
+    x = style.number_axis("value", axis, **({} if points else {"axis": {"format": "%"}}), scale={"zero": False})
+    shape = style.nominal("group", {group: SHAPES[number % len(SHAPES)] for number, group in enumerate(groups)})
+    shared: style.VegaSpec = {
+        "y": style.names_axis("scenario", order),
         "yOffset": {"field": "group", "sort": groups},
-        "color": nominal("group", colours(groups)),
+        "color": style.nominal("group", style.colours(groups)),
     }
-    spec = chart(
+    spec = style.chart(
         f"{axis} of {cell.model or subject} for {len(groups)} groups in {len(items)} scenarios, with 95 % intervals",
         data={"values": values},
         width=430,
         height={"step": 12 if len(groups) < 4 else 8},
         layer=[
-            rule({**shared, "x": {**x, "field": "low"}, "x2": {"field": "high"}}, strokeWidth=1.5),
-            dots({**shared, "shape": shape, "x": x}, size=55),
+            style.rule({**shared, "x": {**x, "field": "low"}, "x2": {"field": "high"}}, strokeWidth=1.5),
+            style.dots({**shared, "shape": shape, "x": x}, size=55),
         ],
     )
     form = "{:.2f}" if points else "{:.1%}"

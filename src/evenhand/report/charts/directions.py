@@ -12,27 +12,8 @@ from typing import TypedDict
 
 from evenhand.audit import Audit
 from evenhand.measures import numbers
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_rows, drawn_stages, register_chart, sources
-from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
-    GREY,
-    INK,
-    PALETTE,
-    VegaSpec,
-    both_ends,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    panels,
-    reference_line,
-    rule,
-    scales,
-    shared_domain,
-    uncrowded,
-)
 
 AT_EACH_END = 12  # words of the direction
 
@@ -48,7 +29,7 @@ def extreme_words(audit: Audit, subject: str) -> Figure | None:
     row = on_axis[0]  # direct bias first: it asks every stage about one direction, that of the original vectors
     stages, pole = drawn_stages(row), row.original.positive
     ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
-    words = [str(item["word"]) for item in reversed(both_ends(ordered, AT_EACH_END))]
+    words = [str(item["word"]) for item in reversed(style.both_ends(ordered, AT_EACH_END))]
     values: list[WordPlace] = [
         {"word": str(item["word"]), "stage": stage, "value": float(item["value"])}
         for stage in stages
@@ -83,7 +64,7 @@ class WordPlace(TypedDict):
 
 def words_on_axis(
     values: Sequence[WordPlace], description: str, *, axis: str, words: Sequence[str], stages: Sequence[str]
-) -> VegaSpec:
+) -> style.VegaSpec:
     """A dot for each word and stage on one axis, with a line from the first to the last dot of a word.
 
     Args:
@@ -93,22 +74,22 @@ def words_on_axis(
         words: the words from top to bottom.
         stages: the stages, the original first.
     """
-    y = names_axis("word", words)
-    scale = {"domain": shared_domain([place["value"] for place in values], around=0.0)}
-    ends: VegaSpec = {
+    y = style.names_axis("word", words)
+    scale = {"domain": style.shared_domain([place["value"] for place in values], around=0.0)}
+    ends: style.VegaSpec = {
         "aggregate": [{"op": op, "field": "value", "as": op} for op in ("min", "max")],
         "groupby": ["word"],
     }
-    across: VegaSpec = {"y": y, "x": number_axis("min", axis, scale=scale), "x2": {"field": "max"}}
-    return chart(
+    across: style.VegaSpec = {"y": y, "x": style.number_axis("min", axis, scale=scale), "x2": {"field": "max"}}
+    return style.chart(
         description,
         data={"values": list(values)},
         width=430,
         height={"step": 15},
         layer=[
-            reference_line("x", 0),
-            rule(across, transform=[ends], color=GREY),
-            dots({"y": y, "x": number_axis("value", axis, scale=scale), **scales(stages)}, size=60),
+            style.reference_line("x", 0),
+            style.rule(across, transform=[ends], color=style.GREY),
+            style.dots({"y": y, "x": style.number_axis("value", axis, scale=scale), **style.scales(stages)}, size=60),
         ],
     )
 
@@ -126,41 +107,41 @@ def projection_density(audit: Audit, subject: str) -> Figure | None:
         return None
     neutral = row.question.query
     groups: dict[tuple[str, str], list[float]] = {}
-    for stage, cell in list(row.cells.items())[:DISTINGUISHABLE]:
+    for stage, cell in list(row.cells.items())[: style.DISTINGUISHABLE]:
         named = {**cell.details.get("groups", {}), neutral: [float(item["value"]) for item in cell.items]}
         groups |= {(stage, name): values for name, values in named.items() if len(values) >= FEWEST}
     if not groups:
         return None
     stages = list(dict.fromkeys(stage for stage, _ in groups))
     names = list(dict.fromkeys(name for _, name in groups))
-    domain = shared_domain([value for values in groups.values() for value in values])
-    colour = {name: GREY if name == neutral else PALETTE[1 + i % 7] for i, name in enumerate(names)}
+    domain = style.shared_domain([value for values in groups.values() for value in values])
+    colour = {name: style.GREY if name == neutral else style.PALETTE[1 + i % 7] for i, name in enumerate(names)}
     values = [
         {"stage": stage, "group": name, "cosine": x, "density": y}
         for (stage, name), some in groups.items()
         for x, y in density(some, domain)
     ]
-    area: VegaSpec = {
-        "x": number_axis("cosine", "cosine with the direction", scale={"domain": domain}),
-        "y": number_axis("density", "density", stack=None),
-        "color": nominal("group", colour, legend={"symbolOpacity": 1, "symbolType": "square"}),
+    area: style.VegaSpec = {
+        "x": style.number_axis("cosine", "cosine with the direction", scale={"domain": domain}),
+        "y": style.number_axis("density", "density", stack=None),
+        "color": style.nominal("group", colour, legend={"symbolOpacity": 1, "symbolType": "square"}),
     }
-    line: VegaSpec = {
+    line: style.VegaSpec = {
         "x": {"field": "cosine", "type": "quantitative"},
         "y": {"field": "density", "type": "quantitative"},
-        "color": nominal("group", colour),
-        "strokeDash": nominal("group", dashes(names)),
+        "color": style.nominal("group", colour),
+        "strokeDash": style.nominal("group", dashes(names)),
     }
     layers = [
-        reference_line("x", 0),
-        layer("area", area, opacity=0.18, aria=False),
-        layer("line", line, strokeWidth=2),
+        style.reference_line("x", 0),
+        style.layer("area", area, opacity=0.18, aria=False),
+        style.layer("line", line, strokeWidth=2),
     ]
-    spec = chart(
+    spec = style.chart(
         f"Density of the cosines with the {audit.concept} direction of {len(names)} lists of words on "
         f"{len(stages)} stages",
         data={"values": values},
-        **panels(layers, "stage", stages, width=230, height=130),
+        **style.panels(layers, "stage", stages, width=230, height=130),
     )
     table = tuple(
         (name, *(_mean(groups.get((stage, name), ())) for stage in stages), f"{len(groups[stages[0], name])}")
@@ -214,10 +195,10 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
         return None
     before = {str(item["word"]): item for item in row.original.items}
     ordered = sorted(before, key=lambda word: float(before[word]["value"]))
-    words = both_ends(ordered, COUNT // 2)
+    words = style.both_ends(ordered, COUNT // 2)
     outer = [word for pair in zip(words, reversed(words), strict=True) for word in pair]  # the furthest first
     places = {word: (float(before[word]["value"]), float(before[word]["across"])) for word in dict.fromkeys(outer)}
-    labelled = uncrowded(places)
+    labelled = style.uncrowded(places)
     moves = [
         {"stage": stage, "word": word, "label": word if word in labelled else ""}
         | {"x": before[word]["value"], "y": before[word]["across"], "x2": item["value"], "y2": item["across"]}
@@ -232,20 +213,28 @@ def word_movement(audit: Audit, subject: str) -> Figure | None:
     along = [float(move[key]) for move in moves for key in ("x", "x2")]
     pole = row.original.positive
     titles = (f"cosine with the original direction ({pole} →)", "cosine across it")
-    x = number_axis("x", titles[0], scale={"domain": shared_domain(along)})
-    y = number_axis("y", titles[1], scale={"domain": shared_domain(across), "zero": False})
-    ends = {"x": number_axis("x2", titles[0]), "y": number_axis("y2", titles[1])}
+    x = style.number_axis("x", titles[0], scale={"domain": style.shared_domain(along)})
+    y = style.number_axis("y", titles[1], scale={"domain": style.shared_domain(across), "zero": False})
+    ends = {"x": style.number_axis("x2", titles[0]), "y": style.number_axis("y2", titles[1])}
     layers = [
-        reference_line("x", 0),
-        rule({"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}}, color=GREY),
-        layer("point", {"x": x, "y": y}, filled=False, color=INK, size=26, aria=False),
-        dots({**ends, "tooltip": {"field": "word"}}, size=50, shape="diamond", color=PALETTE[1]),
-        layer("text", {"x": x, "y": y, "text": {"field": "label"}}, align="left", dx=5, dy=-5, fontSize=10, color=INK),
+        style.reference_line("x", 0),
+        style.rule({"x": x, "y": y, "x2": {"field": "x2"}, "y2": {"field": "y2"}}, color=style.GREY),
+        style.layer("point", {"x": x, "y": y}, filled=False, color=style.INK, size=26, aria=False),
+        style.dots({**ends, "tooltip": {"field": "word"}}, size=50, shape="diamond", color=style.PALETTE[1]),
+        style.layer(
+            "text",
+            {"x": x, "y": y, "text": {"field": "label"}},
+            align="left",
+            dx=5,
+            dy=-5,
+            fontSize=10,
+            color=style.INK,
+        ),
     ]
-    spec = chart(
+    spec = style.chart(
         f"Movement of {len(words)} words under {len(stages)} methods, along the original direction and across it",
         data={"values": moves},
-        **panels(layers, "stage", stages, width=250, height=260),
+        **style.panels(layers, "stage", stages, width=250, height=260),
     )
     last = {stage: {str(item["word"]): float(item["value"]) for item in row.cells[stage].items} for stage in stages}
     table = tuple(
@@ -285,21 +274,24 @@ def scree(audit: Audit, subject: str) -> Figure | None:
         "axis": {"labelAngle": 0},
     }
     title = "share of the differences"
-    shares: VegaSpec = {
+    shares: style.VegaSpec = {
         "x": x,
-        "y": number_axis("share", title, axis={"format": "%"}),
-        "color": nominal("pairs", {own: PALETTE[1], RANDOM: GREY}),
+        "y": style.number_axis("share", title, axis={"format": "%"}),
+        "color": style.nominal("pairs", {own: style.PALETTE[1], RANDOM: style.GREY}),
     }
-    drawn: VegaSpec = {"data": {"values": random}}
-    spec = chart(
+    drawn: style.VegaSpec = {"data": {"values": random}}
+    spec = style.chart(
         f"Share of the differences of {found['pairs']} {audit.concept} pairs by principal direction, against random "
         f"pairs",
         width=400,
         height=220,
         layer=[
-            {"data": {"values": bars}, **layer("bar", shares, size=18)},
-            drawn | rule({"x": x, "y": number_axis("low", title), "y2": {"field": "high"}}, color=GREY, strokeWidth=2),
-            drawn | dots(shares, size=60, shape="diamond"),
+            {"data": {"values": bars}, **style.layer("bar", shares, size=18)},
+            drawn
+            | style.rule(
+                {"x": x, "y": style.number_axis("low", title), "y2": {"field": "high"}}, color=style.GREY, strokeWidth=2
+            ),
+            drawn | style.dots(shares, size=60, shape="diamond"),
         ],
     )
     table = tuple(

@@ -7,26 +7,8 @@ from collections.abc import Sequence
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import Measurement, numbers
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
-from evenhand.report.charts.style import (
-    GREY,
-    INK,
-    PALETTE,
-    VegaSpec,
-    both_ends,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    panels,
-    reference_line,
-    rule,
-    shared_domain,
-    spread,
-    uncrowded,
-)
 
 MOST_LABELS = 9
 COUNT = 12  # occupations at each end
@@ -89,24 +71,24 @@ def _against_share_of_women(
         {"stage": titles[stage], "word": item["word"], "share": percent * float(item["share"]), "value": item["value"]}
         | {"label": item["word"] if item["word"] in labelled else ""}
         for stage, cell in drawn.items()
-        for item in spread(cell.items)
+        for item in style.spread(cell.items)
     ]
     scores = [float(value["value"]) for value in values]
     ticks = {"format": format} if format else {}
-    x = number_axis("share", "women in the occupation (%)", scale={"domain": [0, 100]})
-    y = number_axis("value", axis, scale={"domain": shared_domain(scores), "zero": False}, axis=ticks)
-    place: VegaSpec = {"x": x, "y": y}
-    fit: list[VegaSpec] = [{"regression": "value", "on": "share", "groupby": ["stage"]}]
+    x = style.number_axis("share", "women in the occupation (%)", scale={"domain": [0, 100]})
+    y = style.number_axis("value", axis, scale={"domain": style.shared_domain(scores), "zero": False}, axis=ticks)
+    place: style.VegaSpec = {"x": x, "y": y}
+    fit: list[style.VegaSpec] = [{"regression": "value", "on": "share", "groupby": ["stage"]}]
     layers = [
-        *([reference_line("y", 0)] if zero else []),
-        dots({**place, "description": {"field": "word"}}, size=30, opacity=0.75, color=PALETTE[1]),
-        layer("line", place, transform=fit, color=PALETTE[2], strokeWidth=2, aria=False),
-        layer("text", {**place, "text": {"field": "label"}}, dy=-7, fontSize=10, color=INK, aria=False),
+        *([style.reference_line("y", 0)] if zero else []),
+        style.dots({**place, "description": {"field": "word"}}, size=30, opacity=0.75, color=style.PALETTE[1]),
+        style.layer("line", place, transform=fit, color=style.PALETTE[2], strokeWidth=2, aria=False),
+        style.layer("text", {**place, "text": {"field": "label"}}, dy=-7, fontSize=10, color=style.INK, aria=False),
     ]
-    spec = chart(
+    spec = style.chart(
         f"{axis} of {len(row.original.items)} occupations against the share of women in them, on {len(drawn)} stages",
         data={"values": values},
-        **panels(layers, "stage", list(titles.values()), width=240, height=200),
+        **style.panels(layers, "stage", list(titles.values()), width=240, height=200),
     )
     after = {stage: {item["word"]: float(item["value"]) for item in cell.items} for stage, cell in drawn.items()}
     ordered = sorted(row.original.items, key=lambda item: float(item["share"]))
@@ -130,8 +112,8 @@ def _against_share_of_women(
 def _labelled(row: Row) -> set[str]:
     """Return a few occupations, spread over the range of shares, whose names are drawn."""
     ordered = sorted(row.original.items, key=lambda item: float(item["share"]))
-    chosen = spread(ordered, MOST_LABELS)
-    return uncrowded({str(item["word"]): (float(item["share"]), float(item["value"])) for item in chosen})
+    chosen = style.spread(ordered, MOST_LABELS)
+    return style.uncrowded({str(item["word"]): (float(item["share"]), float(item["value"])) for item in chosen})
 
 
 @register_chart("entailment-by-occupation", family="inference")
@@ -143,7 +125,7 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
         return None
     first, second = row.original.details["groups"]
     ordered = sorted(row.original.items, key=lambda item: float(item["value"]))
-    chosen = [str(item["word"]) for item in both_ends(ordered, COUNT)]
+    chosen = [str(item["word"]) for item in style.both_ends(ordered, COUNT)]
     drawn = drawn_cells(row)
     by_stage = {stage: {str(item["word"]): item for item in cell.items} for stage, cell in drawn.items()}
     values = [
@@ -153,17 +135,19 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
         if word in items
         for name, column in ((first, "first"), (second, "second"))
     ]
-    colour, shape = {first: PALETTE[1], second: PALETTE[2]}, {first: "circle", second: "triangle-up"}
-    x = number_axis("p", "P(entailment)", scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 3})
-    y = names_axis("word", chosen)
+    colour, shape = {first: style.PALETTE[1], second: style.PALETTE[2]}, {first: "circle", second: "triangle-up"}
+    x = style.number_axis("p", "P(entailment)", scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 3})
+    y = style.names_axis("word", chosen)
     layers = [
-        rule({"y": y, "x": x, "x2": {"field": "other"}}, color=GREY),
-        dots({"y": y, "x": x, "color": nominal("group", colour), "shape": nominal("group", shape)}, size=45),
+        style.rule({"y": y, "x": x, "x2": {"field": "other"}}, color=style.GREY),
+        style.dots(
+            {"y": y, "x": x, "color": style.nominal("group", colour), "shape": style.nominal("group", shape)}, size=45
+        ),
     ]
-    spec = chart(
+    spec = style.chart(
         f"P(entailment) of {first} and {second} sentences from {len(chosen)} occupations, on {len(drawn)} stages",
         data={"values": values},
-        **panels(layers, "stage", list(drawn), columns=3, width=140, height={"step": 14}),
+        **style.panels(layers, "stage", list(drawn), columns=3, width=140, height={"step": 14}),
     )
     table = tuple(
         (

@@ -8,19 +8,8 @@ from typing import Any
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
 from evenhand.measures import Measurement
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, drawn_rows, drawn_stages, register_chart, with_interval
-from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
-    INK,
-    VegaSpec,
-    chart,
-    dots,
-    names_axis,
-    number_axis,
-    panels,
-    rule,
-    scales,
-)
 
 # The rows that are drawn, in this order, and what their items are.
 PANELS = {
@@ -47,10 +36,10 @@ def group_metrics(audit: Audit, subject: str) -> Figure | None:
     groups = _groups(drawn[0].original)
     values = [value for row in drawn for stage in stages for value in _values(row, stage, groups)]
     titles = [PANELS[row.original.score] for row in drawn]
-    spec = chart(
+    spec = style.chart(
         f"Rates of {len(groups)} groups of {groupings[0]} with 95 % intervals: {', '.join(titles)}",
         data={"values": values},
-        **panels(_layers(stages, groups), "rate", titles, width=230, height=_height(stages)),
+        **style.panels(_layers(stages, groups), "rate", titles, width=230, height=_height(stages)),
     )
     table = tuple((group, *(_cell(row, stage, group) for row in drawn for stage in stages)) for group in groups)
     heads = [
@@ -72,7 +61,7 @@ def _groups(measurement: Measurement) -> list[str]:
     return sorted(str(item["word"]) for item in ordered)
 
 
-def _values(row: Row, stage: str, groups: Sequence[str]) -> list[VegaSpec]:
+def _values(row: Row, stage: str, groups: Sequence[str]) -> list[style.VegaSpec]:
     cell = row.cells.get(stage)
     return [
         {
@@ -88,16 +77,18 @@ def _values(row: Row, stage: str, groups: Sequence[str]) -> list[VegaSpec]:
 
 def _layers(
     stages: Sequence[str], groups: Sequence[str], *, what: str = "share", domain: Sequence[float] = (0, 1)
-) -> list[VegaSpec]:
+) -> list[style.VegaSpec]:
     several = len(stages) > 1
     offset = {"field": "stage", "type": "nominal", "sort": list(stages)}
-    shared: VegaSpec = {"y": names_axis("group", groups), **({"yOffset": offset} if several else {})}
-    marks = scales(stages) if several else scales(stages, legend=None)
-    x = number_axis("value", f"{what}, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"})
+    shared: style.VegaSpec = {"y": style.names_axis("group", groups), **({"yOffset": offset} if several else {})}
+    marks = style.scales(stages) if several else style.scales(stages, legend=None)
+    x = style.number_axis(
+        "value", f"{what}, with its 95 % interval", scale={"domain": list(domain)}, axis={"format": "%"}
+    )
     ends = {"x": {**x, "field": "low"}, "x2": {"field": "high"}}
     return [
-        rule({**shared, **ends, "color": marks["color"] if several else {"value": INK}}, strokeWidth=1.5),
-        dots({**shared, "x": x, **marks, "description": {"field": "group"}}, size=55),
+        style.rule({**shared, **ends, "color": marks["color"] if several else {"value": style.INK}}, strokeWidth=1.5),
+        style.dots({**shared, "x": x, **marks, "description": {"field": "group"}}, size=55),
     ]
 
 
@@ -133,7 +124,7 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
     row = next((row for row in every if _by_group(row.original)), None)
     if row is None:
         return None
-    stages = [stage for stage, cell in row.cells.items() if _by_group(cell)][:DISTINGUISHABLE]
+    stages = [stage for stage, cell in row.cells.items() if _by_group(cell)][: style.DISTINGUISHABLE]
     judges = list(_by_group(row.original))[:MOST_JUDGES]
     groups = list(_by_group(row.original)[judges[0]])
     titles = {name: f"{name}: P({row.original.details['judges'][name]['label']})" for name in judges}
@@ -145,10 +136,10 @@ def judged_generations(audit: Audit, subject: str) -> Figure | None:
         for group, entry in by_group.items()
     ]
     domain = [0, round(max(0.05, *(float(value["high"]) for value in values)) * 1.05, 3)]
-    spec = chart(
+    spec = style.chart(
         f"Mean verdict of {len(judges)} judges on texts about {len(groups)} groups, with 95 % intervals",
         data={"values": values},
-        **panels(
+        **style.panels(
             _layers(stages, groups, what="mean verdict", domain=domain), "rate", list(titles.values()), width=230,
             height=_height(stages),
         ),

@@ -8,6 +8,7 @@ from evenhand.audit import ORIGINAL, Audit, Tradeoff, tradeoffs
 from evenhand.audit.record import Row, rows
 from evenhand.errors import counted
 from evenhand.measures import numbers
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import (
     Figure,
     drawn_rows,
@@ -15,24 +16,6 @@ from evenhand.report.charts.figure import (
     register_chart,
     sources,
     with_interval,
-)
-from evenhand.report.charts.style import (
-    DISTINGUISHABLE,
-    GREY,
-    INK,
-    PALETTE,
-    VegaSpec,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    panels,
-    reference_line,
-    rule,
-    scales,
-    shared_domain,
 )
 
 
@@ -85,7 +68,7 @@ def forest_figure(audit: Audit, rows: Sequence[Row], title: str, axis: str, capt
 
 def effect_forest(
     rows: Sequence[Row], title: str, stages: Sequence[str] = (), *, ideal: float = 0.0, **axis: object
-) -> VegaSpec:
+) -> style.VegaSpec:
     """Values and 95 % intervals of several rows on one axis, the stages beside each other."""
     shown = list(stages or rows[0].cells)
     values = [
@@ -94,18 +77,22 @@ def effect_forest(
         for stage, cell in row.cells.items()
         if cell.value is not None and stage in shown
     ]
-    marks = scales(shown)
-    y = names_axis("query", [_name(row) for row in rows])
+    marks = style.scales(shown)
+    y = style.names_axis("query", [_name(row) for row in rows])
     shared = {"y": y, "yOffset": {"field": "stage", "sort": shown}, "color": marks["color"]}
-    return chart(
+    return style.chart(
         f"{title}: value and 95 % interval of {len(rows)} tests on {len(shown)} stages",
         data={"values": values},
         width=430,
         height={"step": 14 if len(shown) < 4 else 9},
         layer=[
-            reference_line("x", ideal),
-            rule({**shared, "x": number_axis("low", title, **axis), "x2": {"field": "high"}}, strokeWidth=1.5),
-            dots({**shared, "shape": marks["shape"], "x": {"field": "value", "type": "quantitative", **axis}}, size=60),
+            style.reference_line("x", ideal),
+            style.rule(
+                {**shared, "x": style.number_axis("low", title, **axis), "x2": {"field": "high"}}, strokeWidth=1.5
+            ),
+            style.dots(
+                {**shared, "shape": marks["shape"], "x": {"field": "value", "type": "quantitative", **axis}}, size=60
+            ),
         ],
     )
 
@@ -149,19 +136,19 @@ def layer_bias(audit: Audit, subject: str) -> Figure | None:
         for stage in stages
         for layer, item in enumerate(row.cells[stage].items)
     ]
-    marks = scales(stages)
-    domain = shared_domain([float(value["d"]) for value in values], around=0.0)
-    x = number_axis("layer", "layer (0: input)", axis={"tickMinStep": 1, "format": "d"})
-    y = number_axis("d", "effect size d", scale={"domain": domain})
+    marks = style.scales(stages)
+    domain = style.shared_domain([float(value["d"]) for value in values], around=0.0)
+    x = style.number_axis("layer", "layer (0: input)", axis={"tickMinStep": 1, "format": "d"})
+    y = style.number_axis("d", "effect size d", scale={"domain": domain})
     lines = [
-        reference_line("y", 0),
-        layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
-        dots({"x": x, "y": y, **marks}, size=35),
+        style.reference_line("y", 0),
+        style.layer("line", {"x": x, "y": y, "color": marks["color"]}, strokeWidth=1.5, aria=False),
+        style.dots({"x": x, "y": y, **marks}, size=35),
     ]
-    spec = chart(
+    spec = style.chart(
         f"Effect size of {len(rows)} association tests at every layer, on {len(stages)} stages",
         data={"values": values},
-        **panels(lines, "query", list(names.values()), width=230, height=160),
+        **style.panels(lines, "query", list(names.values()), width=230, height=160),
     )
     table = tuple(
         (row.question.query, stage, *(numbers.number(float(item["value"]), 2) for item in row.cells[stage].items))
@@ -200,7 +187,7 @@ def bias_against_quality(audit: Audit, subject: str) -> Figure | None:
     return Figure("Bias left against quality kept", tradeoff(points), columns, table, caption)
 
 
-def tradeoff(points: Sequence[Tradeoff]) -> VegaSpec:
+def tradeoff(points: Sequence[Tradeoff]) -> style.VegaSpec:
     """A labelled scatter; methods that no other beats on both axes are filled."""
     front = "not beaten", "beaten on both"
     values = [
@@ -210,21 +197,21 @@ def tradeoff(points: Sequence[Tradeoff]) -> VegaSpec:
     ]
     share = {"scale": {"zero": False, "padding": 20}, "axis": {"format": "%"}}
     place = {
-        "x": number_axis("bias", "bias left (share of the original)", **share),
-        "y": number_axis("quality", "quality kept (share of the original)", **share),
+        "x": style.number_axis("bias", "bias left (share of the original)", **share),
+        "y": style.number_axis("quality", "quality kept (share of the original)", **share),
     }
     marks = {
-        "color": nominal("front", dict(zip(front, (PALETTE[1], GREY), strict=True))),
-        "shape": nominal("front", dict(zip(front, ("square", "circle"), strict=True))),
+        "color": style.nominal("front", dict(zip(front, (style.PALETTE[1], style.GREY), strict=True))),
+        "shape": style.nominal("front", dict(zip(front, ("square", "circle"), strict=True))),
     }
-    return chart(
+    return style.chart(
         f"{len(points)} stages by bias left and quality kept",
         data={"values": values},
         width=430,
         height=330,
         layer=[
-            dots({**place, **marks}, size=80),
-            layer("text", {**place, "text": {"field": "method"}}, align="left", dx=8, dy=-6, color=INK),
+            style.dots({**place, **marks}, size=80),
+            style.layer("text", {**place, "text": {"field": "method"}}, align="left", dx=8, dy=-6, color=style.INK),
         ],
     )
 
@@ -253,27 +240,31 @@ def neutrality(audit: Audit, subject: str) -> Figure | None:
     row = next((row for row in drawn_rows(audit, subject, "neutrality") if row.original.details.get("scores")), None)
     if row is None:
         return None
-    stages = [stage for stage, cell in row.cells.items() if cell.details.get("scores")][:DISTINGUISHABLE]
+    stages = [stage for stage, cell in row.cells.items() if cell.details.get("scores")][: style.DISTINGUISHABLE]
     found = {
         (title, stage): with_interval(score["mean"], score.get("interval"))
         for stage in stages
         for name, title in NEUTRALITY_SCORES.items()
         if (score := row.cells[stage].details["scores"].get(name))
     }
-    shared: VegaSpec = {
-        "y": names_axis("score", list(NEUTRALITY_SCORES.values())),
+    shared: style.VegaSpec = {
+        "y": style.names_axis("score", list(NEUTRALITY_SCORES.values())),
         "yOffset": {"field": "stage", "sort": stages},
     }
     axis = "share (100 %: the model draws no conclusion)"
-    share = number_axis("value", axis, scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 5})
-    spec = chart(
+    share = style.number_axis("value", axis, scale={"domain": [0, 1]}, axis={"format": "%", "tickCount": 5})
+    spec = style.chart(
         f"Neutrality of {row.original.model or subject} on {row.original.query}: four scores on {len(stages)} stages",
         data={"values": [{"stage": stage, "score": title, **ends} for (title, stage), ends in found.items()]},
         width=400,
         height={"step": 16},
         layer=[
-            layer("bar", {**shared, "x": share, "color": scales(stages)["color"]}, opacity=0.65),
-            rule({**shared, "x": number_axis("low", axis), "x2": {"field": "high"}}, color=INK, strokeWidth=1.5),
+            style.layer("bar", {**shared, "x": share, "color": style.scales(stages)["color"]}, opacity=0.65),
+            style.rule(
+                {**shared, "x": style.number_axis("low", axis), "x2": {"field": "high"}},
+                color=style.INK,
+                strokeWidth=1.5,
+            ),
         ],
     )
     table = tuple(

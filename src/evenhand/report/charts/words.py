@@ -12,22 +12,8 @@ from evenhand.audit.record import Row, rows
 from evenhand.audit.tradeoff import mean_ranks
 from evenhand.corpus.comparison import Point
 from evenhand.measures import numbers
+from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
-from evenhand.report.charts.style import (
-    GREY,
-    PALETTE,
-    VegaSpec,
-    chart,
-    dots,
-    layer,
-    names_axis,
-    nominal,
-    number_axis,
-    panels,
-    reference_line,
-    shared_domain,
-    spread,
-)
 
 
 @register_chart("clusters", family="geometry", place="left")
@@ -44,27 +30,30 @@ def clusters(audit: Audit, subject: str) -> Figure | None:
         {"stage": titles[stage], "word": item["word"], "side": sides[0 if item["value"] > 0 else 1]}
         | {"x": item["x"], "y": item["y"]}
         for stage, cell in drawn.items()
-        for item in spread(cell.items)
+        for item in style.spread(cell.items)
     ]
     ticks = {"scale": {"domain": [-1.05, 1.05]}, "axis": {"tickCount": 3}}
-    encoding: VegaSpec = {
-        "x": number_axis("x", "1st principal component", **ticks),
-        "y": number_axis("y", "2nd", **ticks),
-        "color": nominal("side", dict(zip(sides, PALETTE[1:3], strict=True))),
-        "shape": nominal("side", dict(zip(sides, ("circle", "triangle-up"), strict=True))),
+    encoding: style.VegaSpec = {
+        "x": style.number_axis("x", "1st principal component", **ticks),
+        "y": style.number_axis("y", "2nd", **ticks),
+        "color": style.nominal("side", dict(zip(sides, style.PALETTE[1:3], strict=True))),
+        "shape": style.nominal("side", dict(zip(sides, ("circle", "triangle-up"), strict=True))),
         "description": {"field": "word"},
     }
-    spec = chart(
+    spec = style.chart(
         f"The most biased words on two principal components of each of {len(drawn)} stages, marked by the side they "
         "were on before any method",
         data={"values": values},
-        **panels([dots(encoding, size=22, opacity=0.6)], "stage", list(titles.values()), width=230, height=180),
+        **style.panels(
+            [style.dots(encoding, size=22, opacity=0.6)], "stage", list(titles.values()), width=230, height=180
+        ),
     )
     table = tuple((stage, numbers.cell(cell), f"{cell.n:,}") for stage, cell in drawn.items())
     caption = (
         "Two clouds that lie apart: bias is left, whatever other measures say. Accuracy is how well two clusters find "
         f"the two sides; 0.5 is chance, and {better(row)}. Each stage has its own components. "
-        f"{sources(audit, row)} {len(spread(row.original.items))} of them are drawn, the most biased of each side."
+        f"{sources(audit, row)} {len(style.spread(row.original.items))} of them are drawn, the most biased of each "
+        "side."
     )
     title = "Can the biased words still be told apart?"
     return Figure(title, spec, ("stage", "accuracy [95 % interval] (0.5 is chance)", "n"), table, caption)
@@ -85,18 +74,20 @@ def neighbour_bias(audit: Audit, subject: str) -> Figure | None:
     values = [
         {"stage": titles[stage], "word": item["word"], "bias": item["value"], "share": item["neighbours"]}
         for stage, cell in drawn.items()
-        for item in spread(cell.items)
+        for item in style.spread(cell.items)
     ]
     pole, k = row.original.positive, row.original.details.get("k", "")
-    domain = shared_domain([float(value["bias"]) for value in values])
-    x = number_axis("bias", f"bias before any method ({pole} →)", scale={"domain": domain})
-    y = number_axis("share", f"neighbours on the {pole} side", scale={"domain": [0, 1]}, axis={"format": "%"})
-    cloud = dots({"x": x, "y": y, "description": {"field": "word"}}, size=18, opacity=0.55, color=PALETTE[1])
-    spec = chart(
+    domain = style.shared_domain([float(value["bias"]) for value in values])
+    x = style.number_axis("bias", f"bias before any method ({pole} →)", scale={"domain": domain})
+    y = style.number_axis("share", f"neighbours on the {pole} side", scale={"domain": [0, 1]}, axis={"format": "%"})
+    cloud = style.dots(
+        {"x": x, "y": y, "description": {"field": "word"}}, size=18, opacity=0.55, color=style.PALETTE[1]
+    )
+    spec = style.chart(
         f"Share of {pole} neighbours of {len(row.original.items)} words against their original bias, on "
         f"{len(drawn)} stages",
         data={"values": values},
-        **panels([reference_line("x", 0), cloud], "stage", list(titles.values()), width=230, height=180),
+        **style.panels([style.reference_line("x", 0), cloud], "stage", list(titles.values()), width=230, height=180),
     )
     after = {stage: {item["word"]: item["neighbours"] for item in cell.items} for stage, cell in drawn.items()}
     ordered = sorted(row.original.items, key=lambda item: -abs(float(item["value"])))[:NEIGHBOURS_LISTED]
@@ -152,7 +143,7 @@ def beta_regression(audit: Audit, subject: str) -> Figure | None:
 
 def beta_scatter(
     points: Sequence[Point], line: tuple[float, float], names: tuple[str, str], positive: str, *, words: int
-) -> VegaSpec:
+) -> style.VegaSpec:
     """A dot for each word, the regression line without outliers, and the diagonal on which nothing has changed.
 
     Args:
@@ -163,30 +154,30 @@ def beta_scatter(
         words: how many words the regression has.
     """
     slope, intercept = line
-    shown = spread(points, MOST)
+    shown = style.spread(points, MOST)
     # The line is drawn over the words it was fitted to, give or take a few.
     ends = np.quantile([point["first"] for point in points], [0.005, 0.995]).tolist()
     fitted = f"regression, beta {slope:.2f}"
     lines = [{"x": x, "y": intercept + slope * x, "line": fitted} for x in ends]
     lines += [{"x": x, "y": x, "line": SAME} for x in ends]
-    place: VegaSpec = {
-        "x": number_axis("first", f"bias in {names[0]} (log ratio; above 0: {positive})"),
-        "y": number_axis("second", f"bias in {names[1]} (log ratio)"),
+    place: style.VegaSpec = {
+        "x": style.number_axis("first", f"bias in {names[0]} (log ratio; above 0: {positive})"),
+        "y": style.number_axis("second", f"bias in {names[1]} (log ratio)"),
     }
-    along: VegaSpec = {
+    along: style.VegaSpec = {
         "x": {"field": "x", "type": "quantitative"},
         "y": {"field": "y", "type": "quantitative"},
-        "color": nominal("line", {fitted: PALETTE[2], SAME: GREY}),
-        "strokeDash": nominal("line", {fitted: [1, 0], SAME: [5, 4]}),
+        "color": style.nominal("line", {fitted: style.PALETTE[2], SAME: style.GREY}),
+        "strokeDash": style.nominal("line", {fitted: [1, 0], SAME: [5, 4]}),
     }
-    cloud = dots(place, size=16, opacity=0.55, color=PALETTE[1], aria=False)
-    return chart(
+    cloud = style.dots(place, size=16, opacity=0.55, color=style.PALETTE[1], aria=False)
+    return style.chart(
         f"Scores of {len(shown):,} of {words:,} words in {names[1]} against {names[0]}; slope {slope:.2f}",
         width=430,
         height=380,
         layer=[
             {"data": {"values": shown}, **cloud},
-            {"data": {"values": lines}, **layer("line", along, strokeWidth=2, clip=True)},
+            {"data": {"values": lines}, **style.layer("line", along, strokeWidth=2, clip=True)},
         ],
     )
 
@@ -213,18 +204,21 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
         return None
     used = [label for label in labels if any(cell["one"] == label for cell in compared)]
     cells = [cell for cell in cells if cell["one"] in used]
-    place: VegaSpec = {"x": names_axis("one", used, axis={"labelAngle": -35}), "y": names_axis("other", used)}
-    scale = {"domain": [-1, 0, 1], "range": [PALETTE[2], "#f7f5f0", PALETTE[1]]}
-    colour = number_axis("rho", "rank correlation", scale=scale, legend={"gradientLength": 150})
+    place: style.VegaSpec = {
+        "x": style.names_axis("one", used, axis={"labelAngle": -35}),
+        "y": style.names_axis("other", used),
+    }
+    scale = {"domain": [-1, 0, 1], "range": [style.PALETTE[2], "#f7f5f0", style.PALETTE[1]]}
+    colour = style.number_axis("rho", "rank correlation", scale=scale, legend={"gradientLength": 150})
     ink = {"condition": {"test": "abs(datum.rho) > 0.6", "value": ON_CELLS[0]}, "value": ON_CELLS[1]}
-    spec = chart(
+    spec = style.chart(
         f"Rank correlation between the word scores of {len(used)} measures",
         data={"values": cells},
         width={"step": 52},
         height={"step": 30},
         layer=[
-            layer("rect", {**place, "color": colour}),
-            layer("text", {**place, "text": {"field": "rho", "format": ".2f"}, "color": ink}, aria=False),
+            style.layer("rect", {**place, "color": colour}),
+            style.layer("text", {**place, "text": {"field": "rho", "format": ".2f"}, "color": ink}, aria=False),
         ],
     )
     index = {label: number for number, label in enumerate(used)}
