@@ -78,6 +78,10 @@ class Info:
         requests: for chat models, counts the conversations that a question takes, from the query, the concept and the
             options; an audit says so before it starts.
         asked_if: the option without which an audit does not ask it unless it is named, such as `judge`.
+        ticked: the views for which a page that starts audits ticks it at first: of subjects that do this before all
+            else. A few measures that answer quickly.
+        facts: whether its scores are facts about the texts that were asked, which a report tells without a test; a gap
+            between groups is tested.
         criteria: for scores that ask different questions, the question of each; p-values are corrected over questions.
     """
 
@@ -122,6 +126,8 @@ class Info:
     on_request: bool = False
     requests: Callable[..., int] | None = None
     asked_if: str = ""
+    ticked: tuple[ViewName, ...] = ()
+    facts: bool = False
     criteria: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -36,7 +36,6 @@ SHORTENED: tuple[tuple[FindingKind, int], ...] = (
 )
 MOST_BIAS = 4  # sentences on bias found; the others are kept for what was done about it
 CORRECTION = "p-values in the findings are corrected by Holm's method over the questions put to one stage of a subject"
-DECISIONS = "counterfactual"  # the measure whose flips are facts about the texts asked
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ def _nothing_found(tests: SubjectTests, measures: Iterable[str], facts: list[Fin
 
 
 def _is_fact(row: Row) -> bool:
-    return row.question.measure == DECISIONS and not row.original.score.startswith("gap")
+    return row.info.facts and not row.original.score.startswith("gap")
 
 
 def _pair_of_texts(item: Mapping[str, Any]) -> str:
@@ -169,7 +168,7 @@ def _decisions(tests: SubjectTests) -> Iterable[Finding]:
     by_question: dict[str, list[Row]] = {}
     p_values = {test.row.label: test.p for test in tests.found}
     for row in tests.about:
-        if row.question.measure == DECISIONS and row.original.value is not None:
+        if row.info.facts and row.original.value is not None:
             by_question.setdefault(row.question.query, []).append(row)
     for asked in by_question.values():
         facts = [row for row in asked if _is_fact(row)]

@@ -29,7 +29,7 @@ from evenhand.files import require_folder
 from evenhand.measures import Measurement, numbers
 from evenhand.report.tables import view_order
 from evenhand.web.forms import FormFields, PageLimits
-from evenhand.web.subjects import NO_METHOD, concept_choices, method_choices
+from evenhand.web.subjects import DEFAULT_METHOD, NO_METHOD, concept_choices, method_choices
 from evenhand.web.worker import BusyError
 
 if TYPE_CHECKING:
@@ -220,17 +220,6 @@ def run_audit(sending: Connection, request: AuditRequest) -> None:
 
 POLL = 0.3  # seconds between two looks at an audit that is followed
 STREAMS = 8  # readers that follow audits at once
-TICKED_METHODS = ("linear",)  # at first
-# Measures that are ticked at first for subjects that offer the view: a few that answer quickly.
-TICKED_MEASURES = {
-    "outcomes": ("group-metrics", "decision-accuracy", "counterfactual"),
-    "labels": ("counterfactual",),
-    "inference": ("nli-gap", "nli-neutrality"),
-    "likelihood": ("pronoun-share", "perplexity"),
-    "text": ("corpus-bias",),
-    "sentences": ("seat",),
-    "vectors": ("weat", "direct-bias", "ripa", "similarity"),
-}
 
 
 async def new_audit(site: WebSite, request: Request) -> Response:
@@ -261,11 +250,11 @@ def _form(site: WebSite, fields: FormFields, error: EvenhandError | None = None)
 def _ticked(site: WebSite) -> dict[str, Sequence[str]]:
     """Return what is ticked at first: for each subject, measures of what it does itself."""
     ticked: dict[str, None] = {}
-    for id in site.served.names:
-        subject = site.served.subject(id)
+    for name in site.served.names:
+        subject = site.served.subject(name)
         first = next((view for view in view_order(subject.kind) if view in subject.offers), "")
-        ticked |= dict.fromkeys(TICKED_MEASURES.get(first, ()))
-    return {"method": TICKED_METHODS, "measure": list(ticked)}
+        ticked |= dict.fromkeys(id for id in measures.ids() if first in measures.info(id).ticked)
+    return {"method": [DEFAULT_METHOD], "measure": list(ticked)}
 
 
 def _methods(site: WebSite) -> dict[str, str]:

@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 
 from evenhand import mitigations, subspaces, words
+from evenhand.audit.plan import DEFAULT_METHODS
 from evenhand.errors import EvenhandError, UsageError
 from evenhand.models.nli import NLIEnsemble
 from evenhand.models.vectors import Vectors
@@ -23,7 +24,7 @@ from evenhand.words import Concept
 NO_METHOD = "none"
 AT_EACH_END = 10  # words at an end of the axis
 FREQUENT = 20_000  # rows among which they are chosen: rare words are at the ends by noise
-DEFAULT_CONCEPT, DEFAULT_METHOD = "gender", "linear"
+DEFAULT_CONCEPT, DEFAULT_METHOD = "gender", DEFAULT_METHODS[0]
 
 
 class ServedSubjects:

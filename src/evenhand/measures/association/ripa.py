@@ -37,6 +37,7 @@ INFO = Info(
     queries=("bolukbasi2016-professions",),
     definition=3,
     charts=("extreme-words", "measure-agreement"),
+    ticked=("vectors",),
 )
 
 

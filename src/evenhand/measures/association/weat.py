@@ -49,6 +49,7 @@ WEAT_INFO = Info(
     plain=1,
     charts=("effect-sizes",),
     effect_size=True,
+    ticked=("vectors",),
 )
 
 

@@ -52,6 +52,7 @@ DIRECT_BIAS_INFO = Info(
     in_tradeoff=True,
     plain=7,
     charts=("extreme-words", "projection-density", "word-movement", "scree", "measure-agreement"),
+    ticked=("vectors",),
 )
 LEARNED_FROM = 500  # words, spread over the list, from which the direction across the axis is learned
 NEGLIGIBLE = 1e-6  # below the precision of float32 vectors a component counts as 0: 0^0 would count it as a whole word

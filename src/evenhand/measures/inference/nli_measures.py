@@ -60,6 +60,7 @@ NLI_NEUTRALITY_INFO = Info(
     definition=2,
     plain=2,
     charts=("neutrality",),
+    ticked=("inference",),
 )
 
 
@@ -130,6 +131,7 @@ NLI_GAP_INFO = Info(
     definition=2,
     plain=1,
     charts=("entailment-by-occupation", "measure-agreement"),
+    ticked=("inference",),
 )
 
 

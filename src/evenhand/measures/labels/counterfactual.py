@@ -53,6 +53,8 @@ INFO = Info(
     definition=5,
     plain=1,
     charts=("decision-changes",),
+    ticked=("outcomes", "labels"),
+    facts=True,
 )
 
 

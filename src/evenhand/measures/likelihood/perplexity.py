@@ -45,6 +45,7 @@ INFO = Info(
     family="quality",
     definition=2,
     role="cost",
+    ticked=("likelihood",),
 )
 
 

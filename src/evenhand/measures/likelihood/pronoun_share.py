@@ -83,6 +83,7 @@ INFO = Info(
     definition=2,
     plain=3,
     charts=("pronouns-by-occupation", "measure-agreement"),
+    ticked=("likelihood",),
 )
 
 

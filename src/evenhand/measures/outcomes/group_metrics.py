@@ -80,6 +80,7 @@ INFO = Info(
     criteria={f"{score}-{form}": name for name, some in CRITERIA.items() for score in some for form in FORMS},
     plain=1,
     charts=("group-metrics",),
+    ticked=("outcomes",),
 )
 
 
@@ -501,6 +502,7 @@ ACCURACY = Info(
     view="outcomes",
     family="quality",
     role="cost",
+    ticked=("outcomes",),
 )
 
 

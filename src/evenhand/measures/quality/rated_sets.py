@@ -194,6 +194,7 @@ SIMILARITY_INFO = Info(
     family="quality",
     definition=2,
     role="cost",
+    ticked=("vectors",),
 )
 
 

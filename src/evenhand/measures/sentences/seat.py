@@ -67,6 +67,7 @@ SEAT_INFO = Info(
     plain=1,
     charts=("sentence-effect-sizes",),
     effect_size=True,
+    ticked=("sentences",),
 )
 
 

@@ -45,6 +45,7 @@ INFO = Info(
     definition=3,
     plain=2,
     charts=("extreme-words", "beta-regression"),
+    ticked=("text",),
 )
 
 
