@@ -7,8 +7,9 @@ asked, and is reported without a test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from typing import Any, Literal
 
 from evenhand.audit import ORIGINAL, Audit, rank
@@ -96,14 +97,27 @@ def _of_subject(tests: SubjectTests, most: int) -> list[Finding]:
     return [finding for kind in ORDER for finding in parts[kind]][:most]
 
 
+def under_headings(
+    found: Iterable[Finding], headings: Mapping[FindingKind, str] = HEADINGS, *, several: bool
+) -> Iterator[tuple[str, Iterator[Finding]]]:
+    """Yield the headings of findings with what stands below each; of several subjects, a heading names its own."""
+    return groupby(
+        found, lambda finding: headings[finding.kind] + (f": {finding.subject}" if several and finding.subject else "")
+    )
+
+
+def capital(text: str) -> str:
+    """Return a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def sentence(reading: str) -> str:
     """Return the plain part of a reading, which ends at a semicolon, as the beginning of a sentence.
 
     >>> sentence("entailment is concluded less often for female words; -0.5 to -0.4 by seed")
     'Entailment is concluded less often for female words'
     """
-    plain = reading.partition("; ")[0]
-    return plain[:1].upper() + plain[1:]
+    return capital(reading.partition("; ")[0])
 
 
 def bias_findings(tests: SubjectTests) -> list[Finding]:
@@ -323,7 +337,7 @@ def _cost(tests: SubjectTests) -> list[Finding]:
         return []
     note = cost_note([result for result in audit.results if result.subject == subject])
     if note:
-        return [Finding("cost", f"{note[:1].upper()}{note[1:]}.", subject)]
+        return [Finding("cost", f"{capital(note)}.", subject)]
     every = [row for row in rows(audit, subject) if row.info.family == "quality"]
     quality = [row for row in every if row.info.role == "cost"]
     moved = _moved([row for row in every if row.info.role == "moved"], audit.mitigated)
@@ -355,8 +369,7 @@ def _moved(kept: list[Row], stages: tuple[str, ...]) -> str:
         for stage in stages
         if (cell := row.cells.get(stage)) is not None and cell.value is not None and cell.reading
     ]
-    joined = "; ".join(parts)
-    return f" {joined[:1].upper()}{joined[1:]}." if parts else ""
+    return f" {capital('; '.join(parts))}." if parts else ""
 
 
 def unmeasured_reasons(audit: Audit, subject: str) -> Mapping[str, dict[str, list[str]]]:

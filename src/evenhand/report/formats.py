@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, TypeVar
 
 from evenhand.audit import Audit
 from evenhand.audit.record import ORIGINAL
@@ -17,12 +18,20 @@ from evenhand.report.html import page, runs_page
 from evenhand.report.markdown import markdown, model_card, runs_markdown
 from evenhand.report.run_comparison import RunComparison
 
+Content = TypeVar("Content")
 
-class ReportFormat(NamedTuple):
-    """How a report is written, and the name of its file in the folder of a run."""
 
-    render: Callable[[Audit], str]
+@dataclass(frozen=True)
+class ReportFormat(Generic[Content]):
+    """How a report is written, and the usual name of its file."""
+
+    render: Callable[[Content], str]
     file: str
+
+    def write(self, content: Content, path: Path) -> Path:
+        """Write the report, replacing an older one only when it is whole."""
+        write_text(path, self.render(content))
+        return path
 
 
 def _record(audit: Audit) -> str:
@@ -83,32 +92,28 @@ def lm_eval_results(audit: Audit) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-FORMATS: dict[str, ReportFormat] = {
+FORMATS: dict[str, ReportFormat[Audit]] = {
     "html": ReportFormat(page, "report.html"),
     "markdown": ReportFormat(markdown, "report.md"),
     "model-card": ReportFormat(model_card, "model-card.md"),
     "json": ReportFormat(_record, "report.json"),
     "lm-eval": ReportFormat(lm_eval_results, "lm-eval-results.json"),
 }
-
-
-def write_report(audit: Audit, format: str, path: Path) -> Path:
-    """Write a report, replacing an older one only when it is whole."""
-    if format not in FORMATS:
-        raise unknown_name("report format", format, FORMATS)
-    write_text(path, FORMATS[format].render(audit))
-    return path
-
-
-COMPARISON_FORMATS: dict[str, tuple[Callable[[RunComparison], str], str]] = {
-    "html": (runs_page, "comparison.html"),
-    "markdown": (runs_markdown, "comparison.md"),
+COMPARISON_FORMATS: dict[str, ReportFormat[RunComparison]] = {
+    "html": ReportFormat(runs_page, "comparison.html"),
+    "markdown": ReportFormat(runs_markdown, "comparison.md"),
 }
 
 
-def write_comparison_report(comparison: RunComparison, format: str, path: Path) -> Path:
-    """Write the report of a comparison of runs."""
-    if format not in COMPARISON_FORMATS:
-        raise unknown_name("format of a comparison", format, COMPARISON_FORMATS)
-    write_text(path, COMPARISON_FORMATS[format][0](comparison))
-    return path
+def report_format(id: str) -> ReportFormat[Audit]:
+    """Return a format of the report of a run."""
+    if id not in FORMATS:
+        raise unknown_name("report format", id, FORMATS)
+    return FORMATS[id]
+
+
+def comparison_format(id: str) -> ReportFormat[RunComparison]:
+    """Return a format of a comparison of runs."""
+    if id not in COMPARISON_FORMATS:
+        raise unknown_name("format of a comparison", id, COMPARISON_FORMATS)
+    return COMPARISON_FORMATS[id]

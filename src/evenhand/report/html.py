@@ -24,7 +24,17 @@ from evenhand.files import write_text
 from evenhand.measures import numbers
 from evenhand.report import charts, run_comparison
 from evenhand.report.charts.style import dark_rules
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline, unmeasured_reasons
+from evenhand.report.findings import (
+    CORRECTION,
+    HEADINGS,
+    Finding,
+    FindingKind,
+    capital,
+    findings,
+    headline,
+    under_headings,
+    unmeasured_reasons,
+)
 from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, ScoreRow, score_card, side_by_side
 from evenhand.report.tables import FAMILIES, by_family, kind_name
@@ -54,12 +64,8 @@ def runs_page(comparison: RunComparison) -> str:
         runs=[described(name, audit) for name, audit in comparison.runs.items()],
         first=comparison.names[0],
         findings=grouped_findings(comparison.findings(), record.subjects, run_comparison.HEADINGS),
-        correction=f"{_capital(run_comparison.CORRECTION)}.",
+        correction=f"{capital(run_comparison.CORRECTION)}.",
     )
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def render(template: str, **content: object) -> str:
@@ -138,7 +144,7 @@ def _content(audit: Audit) -> dict[str, Any]:
         "findings": grouped_findings(
             findings(audit), audit.subjects, reasons={name: unmeasured_reasons(audit, name) for name in audit.subjects}
         ),
-        "correction": _capital(CORRECTION),
+        "correction": capital(CORRECTION),
         "ranking": rank(audit) if len(audit.subjects) > 1 else None,
         "command": _command(audit),
         "record": json.dumps(audit.manifest, indent=1),
@@ -186,14 +192,14 @@ def grouped_findings(
         reasons: of each subject, what `unmeasured_reasons` returns.
     """
     groups: dict[str, list[dict[str, object]]] = {}
-    for finding in found:
-        title = headings[finding.kind] + (f": {finding.subject}" if len(subjects) > 1 and finding.subject else "")
-        link = anchor(finding.label, list(subjects).index(finding.subject)) if finding.label else ""
-        item = {**finding.to_dict(), "anchor": link, "reasons": {}}
-        if finding.kind == "unmeasured" and reasons is not None:
-            states = list(reasons[finding.subject].values())
-            item["reasons"] = states[sum(other["kind"] == "unmeasured" for other in groups.get(title, ()))]
-        groups.setdefault(title, []).append(item)
+    for title, group in under_headings(found, headings, several=len(subjects) > 1):
+        for finding in group:
+            link = anchor(finding.label, list(subjects).index(finding.subject)) if finding.label else ""
+            item = {**finding.to_dict(), "anchor": link, "reasons": {}}
+            if finding.kind == "unmeasured" and reasons is not None:
+                states = list(reasons[finding.subject].values())
+                item["reasons"] = states[sum(other["kind"] == "unmeasured" for other in groups.get(title, ()))]
+            groups.setdefault(title, []).append(item)
     return [{"title": title, "findings": group} for title, group in groups.items()]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from evenhand.audit import Audit
@@ -12,7 +12,16 @@ from evenhand.audit.record import rows
 from evenhand.errors import printable
 from evenhand.measures import numbers
 from evenhand.report import run_comparison
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, findings, headline
+from evenhand.report.findings import (
+    CORRECTION,
+    HEADINGS,
+    Finding,
+    FindingKind,
+    capital,
+    findings,
+    headline,
+    under_headings,
+)
 from evenhand.report.run_comparison import RunComparison, described
 from evenhand.report.scorecard import MEANINGS, SIGNS, score_card, side_by_side
 from evenhand.report.tables import by_family
@@ -28,7 +37,7 @@ def markdown(audit: Audit) -> str:
     """Return the whole report."""
     names = ", ".join(audit.subjects)
     lines = [f"# Bias audit of {plain(names)}", "", f"Concept {plain(audit.concept)}, seed {audit.seed}.", ""]
-    lines += ["## Findings", "", *finding_lines(audit, level=3)]
+    lines += ["## Findings", "", *finding_lines(audit)]
     lines += [f"> {plain(str(audit.manifest['concept'].get('limits', '')))} {COVERAGE}".replace(">  ", "> "), ""]
     lines += beside_lines(audit)
     for subject in audit.subjects:
@@ -45,16 +54,8 @@ def runs_markdown(comparison: RunComparison) -> str:
     lines = [f"# Comparison of {plain(', '.join(comparison.names))}", ""]
     lines += [f"Concept {plain(record.concept)}. The others are compared with {plain(comparison.names[0])}.", ""]
     lines += ["## Findings", ""]
-    heading = ""
-    for finding in comparison.findings():
-        several = len(record.subjects) > 1 and finding.subject
-        title = run_comparison.HEADINGS[finding.kind] + (f": {finding.subject}" if several else "")
-        if title != heading:
-            lines += [*([""] if heading else []), f"### {plain(title)}", ""]
-            heading = title
-        lines += item_lines(finding)
-    correction = run_comparison.CORRECTION
-    lines += ["", f"{correction[0].upper()}{correction[1:]}.", "", "## Runs", ""]
+    lines += _grouped(comparison.findings(), run_comparison.HEADINGS, several=len(record.subjects) > 1)
+    lines += ["", f"{capital(run_comparison.CORRECTION)}.", "", "## Runs", ""]
     columns = ["run", "subject", "written", "evenhand", "seed"]
     runs = [described(name, audit) for name, audit in comparison.runs.items()]
     lines += [*table(columns, ([run[column] for column in columns] for run in runs)), ""]
@@ -83,23 +84,20 @@ def row_tables(audit: Audit, subject: str, suffix: str = "") -> list[str]:
     return [*lines, "## Notes" + suffix, "", *(f"- {plain(reason)}" for reason in reasons), ""] if reasons else lines
 
 
-def finding_lines(audit: Audit, *, level: int) -> Iterator[str]:
+def finding_lines(audit: Audit) -> Iterator[str]:
     """Yield the headline, and the findings as lists under their headings."""
     yield from (f"**{plain(headline(audit))}**", "")
-    heading = ""
-    for finding in findings(audit):
-        title = HEADINGS[finding.kind] + (f": {finding.subject}" if len(audit.subjects) > 1 else "")
-        if title != heading:
-            yield from ([""] if heading else [])
-            yield from (f"{'#' * level} {plain(title)}", "")
-            heading = title
-        yield from item_lines(finding)
-    yield from ("", f"{CORRECTION[0].upper()}{CORRECTION[1:]}.", "")
+    yield from _grouped(findings(audit), HEADINGS, several=len(audit.subjects) > 1)
+    yield from ("", f"{capital(CORRECTION)}.", "")
 
 
-def item_lines(finding: Finding) -> list[str]:
-    """Return a finding as an item of a list, with its numbers in smaller type."""
-    return [f"- {plain(finding.text)}", *([f"  <br><sub>{plain(finding.evidence)}</sub>"] if finding.evidence else [])]
+def _grouped(found: Iterable[Finding], headings: Mapping[FindingKind, str], *, several: bool) -> Iterator[str]:
+    """Yield findings as lists under their headings, each with its numbers in smaller type."""
+    for number, (title, group) in enumerate(under_headings(found, headings, several=several)):
+        yield from (*([""] if number else []), f"### {plain(title)}", "")
+        for finding in group:
+            yield f"- {plain(finding.text)}"
+            yield from [f"  <br><sub>{plain(finding.evidence)}</sub>"] if finding.evidence else []
 
 
 def card_lines(audit: Audit, subject: str) -> list[str]:
@@ -172,7 +170,7 @@ def model_card(audit: Audit) -> str:
     lines.append(
         f"Audited with evenhand {audit.manifest['evenhand']} on {audit.manifest['created'][:10]} for the concept"
     )
-    lines += [f"{plain(audit.concept)}, seed {audit.seed}.", "", *finding_lines(audit, level=3)]
+    lines += [f"{plain(audit.concept)}, seed {audit.seed}.", "", *finding_lines(audit)]
     for subject in audit.subjects:
         lines += [f"### Score card{': ' + plain(subject) if len(audit.subjects) > 1 else ''}", ""]
         lines += card_lines(audit, subject)

@@ -14,7 +14,7 @@ from evenhand.errors import counted
 from evenhand.errors import escape_markup as escape
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.registry import ARROWS
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline
+from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline, under_headings
 from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
 from evenhand.report.run_comparison import RunComparison
@@ -187,15 +187,12 @@ def _finding_lines(
 ) -> Iterator[RenderableType]:
     from rich.table import Table
 
-    heading = ""
-    for finding in found:
-        title = headings[finding.kind] + (f": {finding.subject}" if several and finding.subject else "")
-        if title != heading:
-            yield f"[bold]{escape(title)}[/]"
-            heading = title
-        line = Table.grid(padding=(0, 1))
-        line.add_row(" -", escape(finding.text) + (f"\n[dim]{escape(finding.evidence)}[/]" if finding.evidence else ""))
-        yield line
+    for title, group in under_headings(found, headings, several=several):
+        yield f"[bold]{escape(title)}[/]"
+        for finding in group:
+            line, evidence = Table.grid(padding=(0, 1)), f"\n[dim]{escape(finding.evidence)}[/]"
+            line.add_row(" -", escape(finding.text) + (evidence if finding.evidence else ""))
+            yield line
 
 
 def audit_tables(audit: Audit) -> Iterator[RenderableType]:

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from evenhand.errors import EvenhandError, InputMissingError
 from evenhand.measures import numbers
+from evenhand.report.findings import capital
 from evenhand.report.html import page_environment, page_style
 from evenhand.subjects import Subject
 from evenhand.web.audits import AuditJobs, audit_events, cancel_audit, new_audit, one_audit, start_audit
@@ -216,7 +217,7 @@ async def _own_error(site: WebSite, request: Request, error: Exception) -> Respo
         return site.error_page(500, SENTENCES[500])
     waits = isinstance(error, BusyError | SlowError)
     status = 503 if waits else 404 if isinstance(error, InputMissingError) else 400
-    message = f"{error.message[:1].upper()}{error.message[1:]}".rstrip(".") + "."
+    message = capital(error.message).rstrip(".") + "."
     response = site.error_page(status, message, error.hint)
     if waits:
         response.headers["retry-after"] = "5"

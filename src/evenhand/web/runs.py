@@ -28,7 +28,7 @@ from evenhand.measures import Measurement
 from evenhand.measures.registry import ARROWS
 from evenhand.report import charts, html
 from evenhand.report.charts.figure import Figure
-from evenhand.report.findings import CORRECTION, findings, headline, unmeasured_reasons
+from evenhand.report.findings import CORRECTION, capital, findings, headline, unmeasured_reasons
 from evenhand.report.scorecard import MEANINGS, SIGNS
 from evenhand.web.forms import PageLimits
 from evenhand.web.worker import BoundedCache
@@ -163,7 +163,7 @@ def _run_pages_run(site: WebSite, id: str) -> SavedRun:
     try:
         return site.runs.get(id)
     except InputMissingError as error:
-        raise HTTPException(404, f"{error.message[:1].upper()}{error.message[1:]}: {error.hint}.") from None
+        raise HTTPException(404, f"{capital(error.message)}: {error.hint}.") from None
 
 
 def _content(site: WebSite, run: SavedRun) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def _content(site: WebSite, run: SavedRun) -> dict[str, Any]:
             {**html.card_content(audit, name), "figures": site.runs.figures(run, number)}
             for number, name in enumerate(audit.subjects)
         ],
-        "signs": SIGNS, "meanings": MEANINGS, "correction": CORRECTION[0].upper() + CORRECTION[1:],
+        "signs": SIGNS, "meanings": MEANINGS, "correction": capital(CORRECTION),
     }  # fmt: skip
 
 

@@ -81,7 +81,7 @@ def compare(
 
 def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
     """Show what differs between saved audits, and write the report."""
-    from evenhand.report.formats import COMPARISON_FORMATS, write_comparison_report
+    from evenhand.report.formats import COMPARISON_FORMATS
     from evenhand.report.run_comparison import compare_runs, load_runs
     from evenhand.report.terminal import comparison_findings, comparison_table
 
@@ -92,8 +92,8 @@ def _compare_runs(paths: list[str], out: Path | None, *, as_json: bool) -> None:
         pairs = [(path, _saved(paths[0], path)) for path in paths[1:]]
         comparison = compare_runs(runs)
     if out:
-        for format, (_, name) in COMPARISON_FORMATS.items():
-            note(f"report {write_comparison_report(comparison, format, out / name)}")
+        for format in COMPARISON_FORMATS.values():
+            note(f"report {format.write(comparison, out / format.file)}")
     if as_json:
         rows = [change.to_dict() | {"run": path} for path, changes in pairs for change in changes]
         found = [finding.to_dict() for finding in comparison.findings()]
@@ -195,26 +195,22 @@ def report(
 
 def _write_report(run: Path, format: str, out: Path | None, *, overwrite: bool) -> Path:
     from evenhand.audit import Audit
-    from evenhand.errors import unknown_name
-    from evenhand.report.formats import FORMATS, write_report
+    from evenhand.report.formats import report_format
 
-    if format not in FORMATS:
-        raise unknown_name("report format", format, FORMATS)
-    target = out or (run if run.is_dir() else run.parent) / FORMATS[format].file
+    chosen = report_format(format)
+    target = out or (run if run.is_dir() else run.parent) / chosen.file
     with output_file(out, sources=[run], overwrite=overwrite):  # the files of a run are evenhand's own
-        return write_report(Audit.load(run), format, target)
+        return chosen.write(Audit.load(run), target)
 
 
 def _write_comparison(runs: list[Path], format: str, out: Path | None, *, overwrite: bool) -> Path:
-    from evenhand.errors import unknown_name
-    from evenhand.report.formats import COMPARISON_FORMATS, write_comparison_report
+    from evenhand.report.formats import comparison_format
     from evenhand.report.run_comparison import compare_runs, load_runs
 
-    if format not in COMPARISON_FORMATS:
-        raise unknown_name("format of a comparison", format, COMPARISON_FORMATS)
-    target = out or Path(COMPARISON_FORMATS[format][1])
+    chosen = comparison_format(format)
+    target = out or Path(chosen.file)
     with output_file(target, sources=runs, overwrite=overwrite):
-        return write_comparison_report(compare_runs(load_runs(runs)), format, target)
+        return chosen.write(compare_runs(load_runs(runs)), target)
 
 
 def _write_figures(
@@ -232,7 +228,10 @@ def _write_figures(
     if folder is None or out:
         raise UsageError("--figures names the folder itself", hint="leave out --out")
     folder.mkdir(parents=True, exist_ok=True)
-    found = [(name, drawn) for name in _subjects(audit, subject) for drawn in charts.figures(audit, name)]
+    if subject and subject not in audit.subjects:
+        raise unknown_name("subject", subject, audit.subjects)
+    chosen = [subject] if subject else audit.subjects
+    found = [(name, drawn) for name in chosen for drawn in charts.figures(audit, name)]
     if not found:
         raise UsageError("this audit has nothing to draw", hint="measure more: evenhand list measures")
     several = len(audit.subjects) > 1
@@ -244,14 +243,6 @@ def _write_figures(
         write_figure(drawn, file)
         remember(file)
     return files
-
-
-def _subjects(audit: Audit, subject: str) -> tuple[str, ...]:
-    from evenhand.errors import unknown_name
-
-    if subject and subject not in audit.subjects:
-        raise unknown_name("subject", subject, audit.subjects)
-    return (subject,) if subject else audit.subjects
 
 
 EXCEEDED = 3
