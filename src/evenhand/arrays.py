@@ -64,6 +64,11 @@ def read_only(array: Floats) -> Floats:
 LIBRARIES = ("polars", "pandas")
 
 
+def is_frame(source: object) -> bool:
+    """Return whether an object is a polars or pandas data frame; neither library is imported."""
+    return type(source).__module__.partition(".")[0] in LIBRARIES and hasattr(source, "columns")
+
+
 def columns_of(source: object) -> dict[str, list[object]] | None:
     """Return the columns of a polars or pandas data frame by name; None for other objects.
 
@@ -71,9 +76,9 @@ def columns_of(source: object) -> dict[str, list[object]] | None:
     >>> columns_of(pl.DataFrame({"text": ["she sings", "he sings"]})), columns_of("my.vec")
     ({'text': ['she sings', 'he sings']}, None)
     """
-    if type(source).__module__.partition(".")[0] not in LIBRARIES or not hasattr(source, "columns"):
+    if not is_frame(source):
         return None
-    return {str(name): source[name].to_list() for name in source.columns}  # type: ignore[index]
+    return {str(name): source[name].to_list() for name in source.columns}  # type: ignore[attr-defined, index]
 
 
 def frame(rows: Sequence[Mapping[str, Any]], library: str = "") -> Any:

@@ -37,7 +37,7 @@ class Question:
     options: Mapping[str, Any] = field(default_factory=dict)
     variant: str = ""
     only_query: bool = False
-    """Whether the measure asks nothing else about the concept, so that its row needs no query in its name."""
+    """Whether the measure asks nothing else about the concept, so its row needs no query in its name."""
 
     @property
     def info(self) -> Info:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Rows, Vector64
+from evenhand.arrays import Rows, Vector64, columns_of, is_frame
 from evenhand.columnar import check_expansion
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, counted, few, foreign_errors, shown, unknown_name
 from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, bare_name, existing, open_bytes
@@ -269,14 +269,14 @@ def _check_cells(path: Path, content: bytes, width: int) -> None:
 
 def as_frame(source: object) -> pl.DataFrame | None:
     """Return a polars or pandas data frame as a polars one; None for other objects."""
+    if not is_frame(source):
+        return None
     import polars as pl
 
     if isinstance(source, pl.DataFrame):
         return source
-    if type(source).__module__.split(".")[0] != "pandas" or not hasattr(source, "columns"):
-        return None
-    columns: Mapping[str, Sequence[object]] = source.to_dict("list")  # type: ignore[attr-defined]
-    return pl.DataFrame({str(name): _plain_series(str(name), values) for name, values in columns.items()})
+    columns = columns_of(source) or {}
+    return pl.DataFrame({name: _plain_series(name, values) for name, values in columns.items()})
 
 
 def _plain_series(name: str, values: Sequence[object]) -> pl.Series:

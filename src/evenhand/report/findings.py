@@ -277,7 +277,7 @@ def _change_sentence(tests: SubjectTests, stage: str) -> Finding:
 
 
 def _explain_reversal(change: Changed) -> str:
-    """Return what a changed sign means: an effect size is relative, so that it can change sign where little is left."""
+    """Return what a changed sign means: an effect size is relative, so it can change sign where little is left."""
     label, reading = change.row.label, change.after.reading.partition("; ")[0]
     before, after = (cell.details.get("statistic") for cell in (change.before, change.after))
     if isinstance(before, float) and isinstance(after, float) and abs(after) < abs(before):

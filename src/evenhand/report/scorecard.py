@@ -65,7 +65,7 @@ class ScoreRow:
     row: Row
     cells: dict[str, ScoreCell]
     is_control: bool = False
-    """Whether the row is not about the concept of the audit, so that a method should not change it."""
+    """Whether the row is not about the concept of the audit, so a method should not change it."""
 
 
 def score_card(audit: Audit, subject: str = "") -> list[ScoreRow]:

@@ -203,7 +203,7 @@ NOTES = (
     "The paper's analogies (72 appropriate, 29 biased, rated by a crowd for Bolukbasi et al. 2016) are in no release: "
     "equalize pairs and SemBias pairs stand in for them.",
     "The paper's vectors are its own SGNS on Wikipedia, of unstated settings; 0.5 is a length in those vectors, so "
-    "that the rows at quantiles of the strength before debiasing compare better.",
+    "the rows at quantiles of the strength before debiasing compare better.",
     "Sparing Bolukbasi's list preserves most appropriate and few biased analogies here, the opposite of the paper. "
     "Part of that is the stand-in, many of whose words are on the list. Debiasing the listed words and sparing all "
     "others, the list turned round, comes nearer to the published shares (GloVe 6B 100-d: 22 and 100 %); whether the "

@@ -321,7 +321,7 @@ NOTES = (
     "By chance: a lower bound of the mean |genderedness| of neutral words in a text of this size.",
     "The paper's word lists are not released: equalize and SemBias pairs replace them, without the words of the "
     "defining pairs. Its text is a Wikipedia of unstated size and its training settings are not given.",
-    "word2vec draws negatives from p^0.75, so that products of word and context vectors reconstruct log p(w|x)/p(w|y) "
+    "word2vec draws negatives from p^0.75, so products of word and context vectors reconstruct log p(w|x)/p(w|y) "
     "+ 0.25 log p(x)/p(y); only ns_exponent=1 gives the formula of the paper, which also assumes that context "
     "vectors are lambda times the word vectors.",
 )

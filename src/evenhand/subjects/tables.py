@@ -130,7 +130,7 @@ class TableSubject(Subject):
     @classmethod
     def from_object(cls, source: object, **options: Any) -> Subject | None:
         """Wrap a polars or pandas data frame."""
-        frame = as_frame(source) if type(source).__module__.split(".")[0] in ("polars", "pandas") else None
+        frame = as_frame(source)
         if frame is None:
             return None
         for name in options:

@@ -225,7 +225,7 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
     once = [cell for cell in compared if index[str(cell["one"])] < index[str(cell["other"])]]
     table = tuple((str(c["one"]), str(c["other"]), f"{c['rho']:.2f}", str(c["n"])) for c in once)
     caption = (
-        "1: two measures order the words alike; 0: their orders are unrelated, so that one cannot stand for the other; "
+        "1: two measures order the words alike; 0: their orders are unrelated, so one cannot stand for the other; "
         "below 0: opposite. Before any method, over the words that two measures share (n in the table); blank: fewer "
         f"than {SHARED}. Seed {audit.seed}."
     )
