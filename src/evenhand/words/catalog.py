@@ -16,7 +16,7 @@ from evenhand.errors import FormatError, UsageError, shown, unknown_name
 from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, read_document
 from evenhand.words.intersection import intersect, parse_intersection
-from evenhand.words.library import KINDS, Library, Record, kind_of, load_file
+from evenhand.words.library import KINDS, Library, R, kind_of, load_file
 from evenhand.words.query import Query
 from evenhand.words.template import Template
 from evenhand.words.wordset import Pairs, Source, Table, WordSet
@@ -113,7 +113,7 @@ def _listed(kind: str, name: str, record: Concept | Query | Pairs | WordSet | Te
     return Listed(kind, name, len(record.words if isinstance(record, Query) else record), record.note, record.source)
 
 
-def _find(kind: type[Record], reference: str | Path | Record) -> Record:
+def _find(kind: type[R], reference: str | Path | R) -> R:
     """The record that an id or a file name means, or the record itself."""
     if isinstance(reference, kind):
         return reference
@@ -125,7 +125,7 @@ def _find(kind: type[Record], reference: str | Path | Record) -> Record:
     return shipped_library(kind_of(kind), str(reference)).get(kind, str(reference))
 
 
-def _from_file(kind: type[Record], path: Path, name: str) -> Record:
+def _from_file(kind: type[R], path: Path, name: str) -> R:
     library = load_file(path.expanduser(), shipped_library)
     known = library.ids(kind_of(kind))
     if not name and len(known) != 1:
@@ -136,7 +136,7 @@ def _from_file(kind: type[Record], path: Path, name: str) -> Record:
     if isinstance(record, Concept):  # with the queries and probes of its file, save those that name another concept
         queries = [library.get(Query, id) for id in library.ids("query")]
         own = [query for query in queries if query.concept in ("", record.name)]
-        return cast(Record, record.with_questions(own, [f"{path}#{id}" for id in library.probe_ids]))
+        return cast(R, record.with_questions(own, [f"{path}#{id}" for id in library.probe_ids]))
     return record
 
 

@@ -228,7 +228,7 @@ KINDS = tuple(kind for kind in BUILDERS if kind != "source")
 OF_PAIRS = ("pairs", "equalize")  # the keys of lists of pairs; all other lists are of words
 WITHOUT_REFERENCES = ("rows", "columns", "poles")
 Key: TypeAlias = tuple["Library", str, str]  # the file, kind and id of a record
-Record = TypeVar("Record")
+R = TypeVar("R")
 
 
 def kind_of(record: type[object]) -> str:
@@ -261,9 +261,9 @@ class Library:
         """The ids of one kind, in the order of the file."""
         return tuple(self._tables[kind].table)
 
-    def get(self, kind: type[Record], name: str) -> Record:
+    def get(self, kind: type[R], name: str) -> R:
         """A record of this file."""
-        return cast(Record, self._record(kind_of(kind), name))
+        return cast(R, self._record(kind_of(kind), name))
 
     def _record(self, kind: str, name: str) -> object:
         """A record of this file; the lists that it includes are built before it, one after the other."""
@@ -333,7 +333,7 @@ class Library:
         """The pair list of that id, here or elsewhere."""
         return self._anywhere(Pairs, reference)
 
-    def _anywhere(self, kind: type[Record], name: str) -> Record:
+    def _anywhere(self, kind: type[R], name: str) -> R:
         return self._holding(kind_of(kind), name).get(kind, name)
 
     def _holding(self, kind: str, name: str) -> Library:
