@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 from evenhand.models.nli import BiLSTM, DecomposableAttention
 from evenhand.models.nli.backend import cores
-from evenhand.models.nli.factorised import ON_CPU, Frames, phrase_shapes, probe_sentences
+from evenhand.models.nli.factorised import ON_CPU, PhraseGroup, probe_bags, probe_sentences
 from evenhand.models.nli.protocol import LABELS
 from evenhand.words.probes import Probe
 
@@ -49,15 +49,15 @@ def flops(model: DecomposableAttention | BiLSTM, asked: Probe) -> dict[str, int]
 
 
 def _attention(model: DecomposableAttention, asked: Probe) -> dict[str, int]:
-    hidden = model.weights.hidden
+    hidden = model.hidden
     found = dict.fromkeys(("attend", "compare, phrase and one subject", "compare, pairs", "aggregate, pairs"), 0)
-    for shape in phrase_shapes(asked, model.lookup):
-        phrases, length = shape.tokens.shape
-        for own in (*shape.premise, *shape.hypothesis):
+    for group in probe_bags(asked, model.lookup.sentence).groups:
+        phrases, length = group.around[0].shape
+        for own in (*group.premise, *group.hypothesis):
             found["attend"] += 4 * phrases * length * own.tokens.size * hidden
             found["compare, phrase and one subject"] += 2 * phrases * length * len(own.tokens) * hidden**2
-        for p in shape.premise:
-            for h in shape.hypothesis:
+        for p in group.premise:
+            for h in group.hypothesis:
                 pairs = phrases * len(p.tokens) * len(h.tokens)
                 found["compare, pairs"] += 2 * pairs * (p.tokens.shape[1] + h.tokens.shape[1]) * hidden**2
                 found["aggregate, pairs"] += pairs * _aggregate(hidden)
@@ -68,13 +68,13 @@ def _bilstm(model: BiLSTM, asked: Probe) -> dict[str, int]:
     hidden, half = model.hidden, model.hidden // 2
     found = dict.fromkeys(("states", "attend, pairs", "compare, pairs", "aggregate, pairs"), 0)
     null = model.weights_on_device.null is not None
-    for frames in probe_sentences(asked, model.lookup, null=null, subjects=ON_CPU.subjects).frames:
+    for group in probe_sentences(asked, model.lookup.sentence, null=null, subjects=ON_CPU.subjects).groups:
         # A state is multiplied by the recurrent matrix and by both halves of compare's first matrix.
-        found["states"] += _distinct_states(frames) * 2 * half * (4 * half + 2 * hidden)
-        around = frames.before.shape[1] + frames.after.shape[1]
-        for p in frames.premise:
-            for h in frames.hypothesis:
-                pairs = len(frames.phrases) * len(p.tokens) * len(h.tokens)
+        found["states"] += _distinct_states(group) * 2 * half * (4 * half + 2 * hidden)
+        around = sum(part.shape[1] for part in group.around)
+        for p in group.premise:
+            for h in group.hypothesis:
+                pairs = len(group.phrases) * len(p.tokens) * len(h.tokens)
                 lengths = around + p.tokens.shape[1], around + h.tokens.shape[1]
                 found["attend, pairs"] += 6 * pairs * lengths[0] * lengths[1] * hidden
                 found["compare, pairs"] += 2 * pairs * sum(lengths) * hidden**2
@@ -86,17 +86,17 @@ def _aggregate(hidden: int) -> int:
     return 4 * hidden**2 + 2 * hidden**2 + 2 * hidden * len(LABELS)
 
 
-def _distinct_states(frames: Frames) -> int:
+def _distinct_states(group: PhraseGroup) -> int:
     """Distinct prefixes of all sentences, read forward and backward."""
     count = 0
-    for groups in _by_length(frames):
+    for groups in _by_length(group):
         sentences = np.concatenate(
             [
                 np.concatenate(
                     [
-                        np.repeat(frames.before, len(tokens), 0),
-                        np.tile(tokens, (len(frames.phrases), 1)),
-                        np.repeat(frames.after, len(tokens), 0),
+                        np.repeat(group.around[0], len(tokens), 0),
+                        np.tile(tokens, (len(group.phrases), 1)),
+                        np.repeat(group.around[1], len(tokens), 0),
                     ],
                     axis=1,
                 )
@@ -111,8 +111,8 @@ def _distinct_states(frames: Frames) -> int:
     return count
 
 
-def _by_length(frames: Frames) -> list[list[np.ndarray]]:
+def _by_length(group: PhraseGroup) -> list[list[np.ndarray]]:
     groups: dict[int, list[np.ndarray]] = {}
-    for own in (*frames.premise, *frames.hypothesis):
+    for own in (*group.premise, *group.hypothesis):
         groups.setdefault(own.tokens.shape[1], []).append(own.tokens)
     return list(groups.values())

@@ -25,9 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.bilstm import random_arrays
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli import BiLSTM, DecomposableAttention, bilstm, decomposable
 from evenhand.models.nli.protocol import predict_points
 from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Points, Probe, probe
@@ -52,8 +50,8 @@ def evenly(asked: Probe, count: int) -> Points:
 def model_over(backend: str, vectors: Vectors, kind: str) -> Any:
     """A model with random weights; `backend` is numpy, torch or torch:cuda."""
     if kind == "bilstm":
-        return BiLSTM(random_arrays(vectors.dim, HIDDEN), vectors, device=backend.partition(":")[2] or "cpu")
-    return DecomposableAttention(AttentionWeights.random(vectors.dim, HIDDEN), vectors, backend_name=backend)
+        return BiLSTM(bilstm.random_arrays(vectors.dim, HIDDEN), vectors, device=backend)
+    return DecomposableAttention(decomposable.random_arrays(vectors.dim, HIDDEN), vectors, device=backend)
 
 
 def on_processor(kind: str, vectors: Vectors, asked: Probe, points: Points, repeats: int) -> dict[str, Any]:

@@ -36,7 +36,6 @@ from evenhand import subspaces
 from evenhand.measures.inference import probe
 from evenhand.models.nli.labelled_pairs import LabelledPairs, evaluate, read_pairs
 from evenhand.models.nli.networks import DecomposableNetwork
-from evenhand.models.nli.over_vectors import from_arrays
 from evenhand.models.nli.protocol import Probabilities
 from evenhand.models.nli.training import train_members
 from evenhand.words.probes import probe as find_probe
@@ -230,9 +229,8 @@ def _asked_more(model: Any, vectors: str, projected: eh.Vectors, setting: Settin
 
 def _over(model: Any, vectors: eh.Vectors) -> Any:
     """Return a model over vectors, on the GPU where there is one."""
-    return from_arrays(
-        model.kind, model.file_arrays(), vectors, lower=model.lower, normalise=model.normalise, name=model.name
-    )
+    options = {"lower": model.lower, "normalise": model.normalise, "name": model.name, "device": "auto"}
+    return type(model)(model.arrays, vectors, **options)
 
 
 class WithDropout:
@@ -240,7 +238,7 @@ class WithDropout:
 
     def __init__(self, model: Any, rate: float) -> None:
         self.model, self.name = model, f"{model.name}-dropout-{rate:g}"
-        arrays = model.file_arrays()
+        arrays = model.arrays
         hidden, dim = arrays["project.weight"].shape
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         torch.manual_seed(0)

@@ -1,91 +1,16 @@
 """evenhand measures social bias in word vectors, text and language models, removes it, and shows what that cost.
 
-Names are resolved on first use, so that `import evenhand` costs little more than numpy.
+Names are resolved on first use, so that `import evenhand` costs little more than numpy. The stub `__init__.pyi` says
+where each of them lives.
 """
 
-from __future__ import annotations
+from evenhand.registry import lazy_attribute, stub_names
 
-from typing import TYPE_CHECKING, Any
-
-from evenhand.registry import lazy_attribute
-from evenhand.version import __version__
-
-# Public name -> where it lives. An entry without a colon is a module.
-_PUBLIC = {
-    "Audit": "evenhand.audit:Audit",
-    "Concept": "evenhand.words:Concept",
-    "Coverage": "evenhand.models.vectors:Coverage",
-    "EvenhandError": "evenhand.errors:EvenhandError",
-    "EvenhandWarning": "evenhand.errors:EvenhandWarning",
-    "Measurement": "evenhand.measures:Measurement",
-    "Pairs": "evenhand.words:Pairs",
-    "Query": "evenhand.words:Query",
-    "Subject": "evenhand.subjects:Subject",
-    "Subspace": "evenhand.subspaces:Subspace",
-    "Template": "evenhand.words:Template",
-    "VectorMap": "evenhand.mitigations:VectorMap",
-    "Vectors": "evenhand.models.vectors:Vectors",
-    "WordSet": "evenhand.words:WordSet",
-    "concept": "evenhand.words:concept",
-    "corpus": "evenhand.corpus",
-    "engines": "evenhand.engines",
-    "measures": "evenhand.measures",
-    "mitigations": "evenhand.mitigations",
-    "open": "evenhand.subjects:open_subject",
-    "pairs": "evenhand.words:pairs",
-    "probe": "evenhand.measures.inference:probe",
-    "query": "evenhand.words:query",
-    "stats": "evenhand.stats",
-    "subspaces": "evenhand.subspaces",
-    "words": "evenhand.words",
-    "wordset": "evenhand.words:wordset",
-}
-__all__ = [
-    "Audit",
-    "Concept",
-    "Coverage",
-    "EvenhandError",
-    "EvenhandWarning",
-    "Measurement",
-    "Pairs",
-    "Query",
-    "Subject",
-    "Subspace",
-    "Template",
-    "VectorMap",
-    "Vectors",
-    "WordSet",
-    "__version__",
-    "concept",
-    "corpus",
-    "engines",
-    "measures",
-    "mitigations",
-    "open",
-    "pairs",
-    "probe",
-    "query",
-    "stats",
-    "subspaces",
-    "words",
-    "wordset",
-]
-
-if TYPE_CHECKING:
-    from evenhand import corpus, engines, measures, mitigations, stats, subspaces, words
-    from evenhand.audit import Audit
-    from evenhand.errors import EvenhandError, EvenhandWarning
-    from evenhand.measures import Measurement
-    from evenhand.measures.inference import probe
-    from evenhand.mitigations import VectorMap
-    from evenhand.models.vectors import Coverage, Vectors
-    from evenhand.subjects import Subject
-    from evenhand.subjects import open_subject as open
-    from evenhand.subspaces import Subspace
-    from evenhand.words import Concept, Pairs, Query, Template, WordSet, concept, pairs, query, wordset
+_PUBLIC = stub_names(__name__, __file__)
+__all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     return globals().setdefault(name, lazy_attribute(__name__, _PUBLIC, name))
 
 

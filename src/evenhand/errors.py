@@ -65,15 +65,9 @@ class InputMissingError(EvenhandError, FileNotFoundError):
 
     exit_code = 4
 
-    def __str__(self) -> str:  # OSError defines its own __str__
-        return EvenhandError.__str__(self)
-
 
 class OutputError(EvenhandError, OSError):
     """A result could not be written (disk full, permission denied, missing folder)."""
-
-    def __str__(self) -> str:
-        return EvenhandError.__str__(self)
 
 
 class FetchError(EvenhandError, OSError):
@@ -81,26 +75,17 @@ class FetchError(EvenhandError, OSError):
 
     exit_code = 4
 
-    def __str__(self) -> str:
-        return EvenhandError.__str__(self)
-
 
 class VocabularyError(EvenhandError, KeyError):
     """Required words are missing from the vocabulary."""
 
     exit_code = 4
 
-    def __str__(self) -> str:  # KeyError prints the repr of its argument
-        return EvenhandError.__str__(self)
-
 
 class UnknownNameError(EvenhandError, KeyError):
     """No measure, method, query, concept or data set has this id."""
 
     exit_code = 2
-
-    def __str__(self) -> str:
-        return EvenhandError.__str__(self)
 
 
 class UsageError(EvenhandError, ValueError):
@@ -165,8 +150,17 @@ def foreign_errors(what: str, *, hint: str) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise FormatError(f"{what} ({reason})", hint=hint) from error
+        raise FormatError(f"{what} ({first_line(error)})", hint=hint) from error
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what a library says, with those after it where it ends in a colon; at most 300 letters.
+
+    >>> first_line(ValueError("does not fit")), first_line(KeyError())
+    ('does not fit', 'KeyError')
+    """
+    first, *more = str(error).strip().splitlines() or [type(error).__name__]
+    return f"{first} {' '.join(more)}".strip()[:300] if first.endswith(":") else first[:300]
 
 
 def is_panic(error: BaseException) -> bool:

@@ -144,14 +144,14 @@ def _origin(item: object) -> str:
     return f"{getattr(item, '__module__', '')}.{getattr(item, '__qualname__', repr(item))}"
 
 
-STUB_LINE = re.compile(r"^from (?P<module>[\w.]+) import (?P<attribute>\w+) as (?P<name>\w+)$", re.MULTILINE)
+STUB_LINE = re.compile(r"^from (?P<module>[\w.]+) import (?P<attribute>\w+) as (?P<name>\w+)(?:  #.*)?$", re.MULTILINE)
 
 
 def stub_names(package: str, file: str) -> dict[str, str]:
     """Return the public names of a package and their locations, for `lazy_attribute`.
 
-    They are read from the stub `__init__.pyi` beside the package's `__init__.py`, which `scripts/package_stubs.py`
-    writes: editors and type checkers read the same lines.
+    They are read from the stub `__init__.pyi` beside the package's `__init__.py`: editors and type checkers read the
+    same lines. `scripts/package_stubs.py` writes the stubs of registries.
     """
     lines = STUB_LINE.finditer(Path(file).with_suffix(".pyi").read_text(encoding="utf-8"))
     return {

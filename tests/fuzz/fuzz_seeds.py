@@ -331,10 +331,10 @@ def cooccurrences() -> list[bytes]:
 
 def nli_models() -> list[bytes]:
     """Return a decomposable attention model of dimension 3."""
-    from evenhand.models.nli.decomposable import _array_shapes
+    from evenhand.models.nli.decomposable import array_shapes
     from evenhand.models.nli.over_vectors import write_model_file
 
-    arrays = {name: np.full(shape, 0.5, np.float32) for name, shape in _array_shapes(3, 2, 2).items()}
+    arrays = {name: np.full(shape, 0.5, np.float32) for name, shape in array_shapes(3, 2, 2).items()}
     config = {"lower": True, "normalise": False, "name": "x", "words": {"name": "v", "history": []}}
     return [written(lambda path: write_model_file(path, kind="decomposable-attention", arrays=arrays, config=config))]
 

@@ -63,7 +63,7 @@ def test_every_record_survives_json_and_back(tmp_path, kind, name):
     record = getattr(catalog, kind)(name)
     path = tmp_path / "copy.json"
     path.write_text(json.dumps({kind: {name: record.to_dict()}}), encoding="utf-8")
-    assert load_file(path).get(kind, name) == record
+    assert load_file(path).get(catalog.RECORDS[kind], name) == record
 
 
 @pytest.mark.parametrize(

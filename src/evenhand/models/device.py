@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import EvenhandError, FormatError, UsageError, require
+from evenhand.errors import EvenhandError, FormatError, UsageError, first_line, require
 from evenhand.progress import tell
 
 if TYPE_CHECKING:
@@ -196,9 +196,8 @@ def model_errors(model: torch.nn.Module) -> Iterator[None]:
         if is_out_of_memory(error):
             raise
         name = getattr(getattr(model, "config", None), "name_or_path", "") or type(model).__name__
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
         raise FormatError(
-            f"the model {name} cannot compute its output ({reason})",
+            f"the model {name} cannot compute its output ({first_line(error)})",
             hint="use the configuration and the tokenizer that were saved with the weights",
         ) from error
 

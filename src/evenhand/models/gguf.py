@@ -27,10 +27,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import EvenhandError, FormatError, OutputError, few, require, shown
+from evenhand.errors import FormatError, OutputError, few, foreign_errors, require, shown
 from evenhand.files import existing
 from evenhand.models.huggingface import LARGEST_SIZE, MOST_LAYERS, MOST_UNSTORED, dtype_option, offline, quiet
-from evenhand.models.tokenizing import is_panic, save_tokenizer, settle, tokenizer_errors
+from evenhand.models.tokenizing import save_tokenizer, settle, tokenizer_errors
 from evenhand.outputs import replacing_folder
 
 if TYPE_CHECKING:
@@ -264,9 +264,13 @@ def read_gguf(path: Path, dtype: torch.dtype) -> PackedModel:
     _check_metadata(file, architecture)
     _check_tokenizer(file)
     with quiet(transformers), offline():
-        with _named_errors(path, f"a model of the kind {architecture!r}"), _short_lists():
+        with (
+            foreign_errors(f"{path}: transformers cannot build a model of the kind {architecture!r}", hint=ORIGIN),
+            _short_lists(),
+        ):
             model, info = _load_model(file, transformers, dtype)
-        with _named_errors(path, f"a tokenizer of the kind {file.text('tokenizer.ggml.model')!r}"):
+        kind = file.text("tokenizer.ggml.model")
+        with foreign_errors(f"{path}: transformers cannot build a tokenizer of the kind {kind!r}", hint=ORIGIN):
             tokenizer = transformers.PreTrainedTokenizerFast(gguf_file=path.name, name_or_path=str(path.parent))
     for problem in ("missing", "mismatched", "unexpected"):
         if names := sorted(map(str, info[f"{problem}_keys"])):
@@ -456,17 +460,3 @@ def _list_end(data: NDArray[np.uint8], place: int, inner: int, count: int) -> in
     for _ in range(count):
         place += 8 + struct.unpack_from("<Q", view, place)[0]
     return place
-
-
-@contextlib.contextmanager
-def _named_errors(path: Path, what: str) -> Iterator[None]:
-    """Turn what transformers, gguf and tokenizers raise into an error that names the file."""
-    try:
-        yield
-    except EvenhandError:
-        raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise FormatError(f"{path}: transformers cannot build {what} ({reason})", hint=ORIGIN) from error

@@ -17,7 +17,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from evenhand.errors import EvenhandError, FormatError, InputMissingError, few, require, shown
+from evenhand.errors import (
+    EvenhandError,
+    FormatError,
+    InputMissingError,
+    few,
+    first_line,
+    foreign_errors,
+    require,
+    shown,
+)
 from evenhand.models import tokenizing
 from evenhand.models.huggingface_folder import (
     ModelKind,
@@ -330,27 +339,17 @@ def _mismatch(key: object) -> str:
 @contextlib.contextmanager
 def _named_errors(folder: Path, what: str) -> Iterator[None]:
     """Turn what `transformers` raises into an error that names the folder."""
-    try:
-        yield
-    except EvenhandError:
-        raise
-    except OSError as error:
-        raise InputMissingError(
-            f"transformers cannot load {what} from {str(folder)!r} ({_first_line(error)})",
-            hint="fetch the whole folder of the model",
-        ) from error
-    except BaseException as error:  # safetensors, tokenizers and the model classes raise errors of many types
-        if not isinstance(error, Exception) and not tokenizing.is_panic(error):
+    failure = f"transformers cannot load {what} from {str(folder)!r}"
+    hint = "check that config.json, the weights and the tokenizer belong together and need no code of their own"
+    with foreign_errors(failure, hint=hint):
+        try:
+            yield
+        except EvenhandError:
             raise
-        raise FormatError(
-            f"transformers cannot load {what} from {str(folder)!r} ({_first_line(error)})",
-            hint="check that config.json, the weights and the tokenizer belong together and need no code of their own",
-        ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    first, *more = str(error).strip().splitlines() or [type(error).__name__]
-    return f"{first} {' '.join(more)}".strip()[:300] if first.endswith(":") else first[:300]
+        except OSError as error:
+            raise InputMissingError(
+                f"{failure} ({first_line(error)})", hint="fetch the whole folder of the model"
+            ) from error
 
 
 @contextlib.contextmanager

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,13 +39,6 @@ LLAMA_PARTS = (
 )  # fmt: skip
 MOST_LAYERS = 1_000
 AGAIN = "fetch it again"
-
-
-class ProtoField(NamedTuple):
-    """A field of a protobuf message: number, and bytes or an integer."""
-
-    number: int
-    value: memoryview | int
 
 
 @dataclass
@@ -286,6 +280,8 @@ def _vocabulary(files: Sequence[Path]) -> list[str]:
 
 # The protobuf messages ---------------------------------------------------------------------------------------------
 
+Value: TypeAlias = memoryview | int  # of a field: the bytes of a text or message, or an integer
+
 
 def read_graph(path: Path) -> Graph:
     """Read the nodes and weights of an ONNX file.
@@ -294,10 +290,10 @@ def read_graph(path: Path) -> Graph:
         FormatError: If it is damaged, or its weights lie in another file.
     """
     try:
-        data = memoryview(path.read_bytes())
-        (graph,) = (_bytes(part) for part in _fields(data) if part.number == 7)
-        nodes = [_node(_bytes(part)) for part in _fields(graph) if part.number == 1]
-        tensors = [_tensor(_bytes(part)) for part in _fields(graph) if part.number == 5]
+        (graph,) = _fields(memoryview(path.read_bytes()))[7]
+        fields = _fields(_bytes(graph))
+        nodes = [_node(_bytes(part)) for part in fields[1]]
+        tensors = [_tensor(_bytes(part)) for part in fields[5]]
     except FormatError as error:
         raise FormatError(f"{path}: {error.message}", hint=error.hint) from error
     except (ValueError, IndexError, TypeError, OSError, UnicodeDecodeError) as error:
@@ -305,23 +301,25 @@ def read_graph(path: Path) -> Graph:
     return Graph(path, nodes, dict(tensors))
 
 
-def _fields(data: memoryview) -> Iterator[ProtoField]:
-    """Yield the fields of a message."""
+def _fields(data: memoryview) -> defaultdict[int, list[Value]]:
+    """Return the values of each field of a message, by the number of the field."""
+    fields: defaultdict[int, list[Value]] = defaultdict(list)
     place = 0
     while place < len(data):
         key, place = _varint(data, place)
         number, kind = key >> 3, key & 7
         if kind == 0:
             value, place = _varint(data, place)
-            yield ProtoField(number, value)
+            fields[number].append(value)
             continue
         length = {1: 8, 5: 4}.get(kind, -1)
         if kind == 2:
             length, place = _varint(data, place)
         if length < 0 or place + length > len(data):
             raise ValueError("a field is longer than its message")
-        yield ProtoField(number, data[place : place + length])
+        fields[number].append(data[place : place + length])
         place += length
+    return fields
 
 
 def _varint(data: memoryview, place: int) -> tuple[int, int]:
@@ -337,76 +335,56 @@ def _varint(data: memoryview, place: int) -> tuple[int, int]:
             raise ValueError("a number is too long")
 
 
-def _bytes(part: ProtoField) -> memoryview:
-    if isinstance(part.value, int):
+def _bytes(value: Value) -> memoryview:
+    if isinstance(value, int):
         raise TypeError("a number where a message is expected")
-    return part.value
+    return value
 
 
-def _text(part: ProtoField) -> str:
-    return bytes(_bytes(part)).decode()
+def _texts(values: Sequence[Value]) -> list[str]:
+    return [bytes(_bytes(value)).decode() for value in values]
 
 
-def _integers(part: ProtoField) -> list[int]:
-    """Return one integer, or a packed list of them; negative numbers are stored as 64-bit two's complements."""
-    if isinstance(part.value, int):
-        values = [part.value]
-    else:
-        values, place = [], 0
-        while place < len(part.value):
-            value, place = _varint(part.value, place)
-            values.append(value)
-    return [value - (1 << 64) if value >= 1 << 63 else value for value in values]
+def _integers(values: Sequence[Value]) -> list[int]:
+    """Return integers, single or in packed lists; negative ones are stored as 64-bit two's complements."""
+    numbers = []
+    for value in values:
+        place = 0
+        if isinstance(value, int):
+            numbers.append(value)
+            continue
+        while place < len(value):
+            number, place = _varint(value, place)
+            numbers.append(number)
+    return [number - (1 << 64) if number >= 1 << 63 else number for number in numbers]
 
 
 def _node(data: memoryview) -> Node:
-    node = Node()
-    for part in _fields(data):
-        if part.number == 1:
-            node.inputs.append(_text(part))
-        elif part.number == 2:
-            node.outputs.append(_text(part))
-        elif part.number == 3:
-            node.name = _text(part)
-        elif part.number == 4:
-            node.op = _text(part)
-        elif part.number == 5:
-            _attribute(node, _bytes(part))
+    fields = _fields(data)
+    node = Node("".join(_texts(fields[4][-1:])), "".join(_texts(fields[3][-1:])), _texts(fields[1]), _texts(fields[2]))
+    for attribute in map(_fields, map(_bytes, fields[5])):
+        (name,) = _texts(attribute[1][-1:]) or [""]
+        for value in attribute[3]:
+            if isinstance(value, int):
+                node.integers[name] = value
+        if node.op in ("Constant", ""):
+            for tensor in attribute[5]:
+                node.constant = _tensor(_bytes(tensor))[1]
     return node
 
 
-def _attribute(node: Node, data: memoryview) -> None:
-    name = ""
-    for part in _fields(data):
-        if part.number == 1:
-            name = _text(part)
-        elif part.number == 3 and isinstance(part.value, int):
-            node.integers[name] = part.value
-        elif part.number == 5 and node.op in ("Constant", ""):
-            node.constant = _tensor(_bytes(part))[1]
-
-
 def _tensor(data: memoryview) -> tuple[str, GraphArray]:
-    name, shape, kind = "", [], 1
-    raw: memoryview | None = None
-    values: list[float] = []
-    for part in _fields(data):
-        if part.number == 1:
-            shape += _integers(part)
-        elif part.number == 2 and isinstance(part.value, int):
-            kind = part.value
-        elif part.number == 8:
-            name = _text(part)
-        elif part.number == 9:
-            raw = _bytes(part)
-        elif part.number == FLOATS:
-            values += np.frombuffer(_bytes(part), dtype="<f4").tolist()
-        elif part.number in (INTEGERS, LONGS):
-            values += _integers(part)
-        elif part.number == 14 and part.value == EXTERNAL:
-            raise FormatError("the weights lie in another file, which is not read", hint="export the model as one file")
+    fields = _fields(data)
+    if EXTERNAL in fields[14]:
+        raise FormatError("the weights lie in another file, which is not read", hint="export the model as one file")
+    name, shape = "".join(_texts(fields[8][-1:])), _integers(fields[1])
+    (kind,) = _integers(fields[2][-1:]) or [1]
     if kind not in TYPES:
         return name, np.zeros(0, dtype=np.float32)  # texts and the like, which no weight is
     dtype = np.dtype(TYPES[kind]).newbyteorder("<")
-    flat = np.frombuffer(raw, dtype=dtype) if raw is not None else np.array(values, dtype=dtype)
-    return name, flat.reshape(shape)
+    if raw := fields[9][-1:]:
+        return name, np.frombuffer(_bytes(raw[0]), dtype=dtype).reshape(shape)
+    floats = [number for part in fields[FLOATS] for number in np.frombuffer(_bytes(part), dtype="<f4").tolist()]
+    return name, np.array([*floats, *_integers(fields[INTEGERS]), *_integers(fields[LONGS])], dtype=dtype).reshape(
+        shape
+    )

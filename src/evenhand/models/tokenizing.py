@@ -6,11 +6,11 @@ sees as a `BaseException`.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, UsageError, shown
+from evenhand.errors import EvenhandWarning, FormatError, UsageError, foreign_errors, shown
 from evenhand.models.model_files import read_json
 from evenhand.tokenizer_files import HINT, MANY_ADDED, check_tokenizer
 
@@ -207,24 +207,10 @@ def beginning_of(tokenizer: PreTrainedTokenizerBase) -> Beginning:
     return Beginning((), tuple(int(token) for token in (fitting or ends)[:1]))
 
 
-@contextlib.contextmanager
-def tokenizer_errors(tokenizer: PreTrainedTokenizerBase) -> Iterator[None]:
+def tokenizer_errors(tokenizer: PreTrainedTokenizerBase) -> AbstractContextManager[None]:
     """Turn what a tokenizer raises while it reads or writes text into a `FormatError` that names it."""
-    try:
-        yield
-    except EvenhandError:
-        raise
-    except BaseException as error:
-        if not isinstance(error, Exception) and not is_panic(error):
-            raise
-        where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
-        raise FormatError(f"the tokenizer of {where} fails ({reason})", hint=HINT) from error
-
-
-def is_panic(error: BaseException) -> bool:
-    """Return whether an error is a panic of a Rust library."""
-    return type(error).__name__ == "PanicException"
+    where = getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__
+    return foreign_errors(f"the tokenizer of {where} fails", hint=HINT)
 
 
 def check_files(folder: Path) -> None:

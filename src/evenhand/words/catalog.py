@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from evenhand.errors import FormatError, UsageError, shown, unknown_name
 from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, read_document
 from evenhand.words.intersection import intersect, parse_intersection
-from evenhand.words.library import KINDS, Library, load_file
+from evenhand.words.library import KINDS, Library, R, kind_of, load_file
 from evenhand.words.query import Query
 from evenhand.words.template import Template
 from evenhand.words.wordset import Pairs, Source, Table, WordSet
@@ -42,14 +42,11 @@ def concept(reference: str | Path | Concept) -> Concept:
     "gender x race" is the intersection of two concepts: its groups are the cells, by names where a source lists them
     for every cell and by phrases otherwise; "gender x race by phrases" chooses.
     """
-    if isinstance(reference, Concept):
-        return reference
     crossed = parse_intersection(reference) if isinstance(reference, str) else None
     if crossed is not None:
         first, second, by = crossed
         return intersect(concept(first), concept(second), by, find=_names_of_cells)
-    found: Concept = _find("concept", reference)
-    return found
+    return _find(Concept, reference)
 
 
 def _names_of_cells(id: str) -> Table | None:
@@ -59,37 +56,30 @@ def _names_of_cells(id: str) -> Table | None:
 
 def query(reference: str | Path | Query) -> Query:
     """A query by its id ("weat-6"), from a word file, or as it is."""
-    found: Query = reference if isinstance(reference, Query) else _find("query", reference)
-    return found
+    return _find(Query, reference)
 
 
 def pairs(reference: str | Path | Pairs) -> Pairs:
     """A list of pairs by its id, from a word file, or as it is."""
-    found: Pairs = reference if isinstance(reference, Pairs) else _find("pairs", reference)
-    return found
+    return _find(Pairs, reference)
 
 
 def wordset(reference: str | Path | WordSet) -> WordSet:
     """A word set by its id, from a word file, or as it is."""
-    found: WordSet = reference if isinstance(reference, WordSet) else _find("wordset", reference)
-    return found
+    return _find(WordSet, reference)
 
 
 def template(reference: str | Path | Template) -> Template:
     """A sentence template by its id, from a word file, or as it is."""
-    found: Template = reference if isinstance(reference, Template) else _find("template", reference)
-    return found
+    return _find(Template, reference)
 
 
 def table(reference: str | Path | Table) -> Table:
     """A table by its id, from a word file, or as it is."""
-    found: Table = reference if isinstance(reference, Table) else _find("table", reference)
-    return found
+    return _find(Table, reference)
 
 
-def as_concept(reference: str | Path | Concept) -> Concept:
-    """Same as `concept`, for functions with a parameter of that name."""
-    return concept(reference)
+as_concept = concept  # for functions with a parameter of that name
 
 
 def as_wordset(words: str | WordSet | Iterable[str]) -> WordSet:
@@ -107,40 +97,47 @@ def ids(kind: str) -> tuple[str, ...]:
 def listing(kind: str | None = None) -> tuple[Listed, ...]:
     """Every shipped record, or those of one kind, with size, note and source: what `evenhand list` shows."""
     kinds = KINDS if kind is None else (kind,)
-    return tuple(_listed(of, name, _find(of, name)) for of in kinds for name in ids(of))
+    return tuple(_listed(of, name, _find(RECORDS[of], name)) for of in kinds for name in ids(of))
 
 
-def _listed(kind: str, name: str, record: Any) -> Listed:
-    if kind == "concept":
+RECORDS: dict[str, type[Concept | Query | Pairs | WordSet | Template | Table]] = {
+    kind_of(record): record for record in (WordSet, Pairs, Table, Query, Template, Concept)
+}
+
+
+def _listed(kind: str, name: str, record: Concept | Query | Pairs | WordSet | Template | Table) -> Listed:
+    if isinstance(record, Concept):
         return Listed(kind, name, sum(map(len, record.groups.values())), record.limits, record.source)
-    size = record.size if kind == "template" else len(record.words if kind == "query" else record)
-    return Listed(kind, name, size, record.note, record.source)
+    if isinstance(record, Template):
+        return Listed(kind, name, record.size, record.note, record.source)
+    return Listed(kind, name, len(record.words if isinstance(record, Query) else record), record.note, record.source)
 
 
-def _find(kind: str, reference: str | Path) -> Any:
-    """The record that an id or a file name means."""
+def _find(kind: type[R], reference: str | Path | R) -> R:
+    """The record that an id or a file name means, or the record itself."""
+    if isinstance(reference, kind):
+        return reference
     if not isinstance(reference, (str, Path)):
-        raise UsageError(f"a {kind} is asked for by its id or file, got {shown(reference)}")
+        raise UsageError(f"a {kind_of(kind)} is asked for by its id or file, got {shown(reference)}")
     path, _, inside = str(reference).partition("#")
     if path.lower().endswith(SUFFIXES):
         return _from_file(kind, Path(path), inside)
-    return shipped_library(kind, str(reference)).get(kind, str(reference))
+    return shipped_library(kind_of(kind), str(reference)).get(kind, str(reference))
 
 
-def _from_file(kind: str, path: Path, name: str) -> Any:
+def _from_file(kind: type[R], path: Path, name: str) -> R:
     library = load_file(path.expanduser(), shipped_library)
-    known = library.ids(kind)
+    known = library.ids(kind_of(kind))
     if not name and len(known) != 1:
-        raise UsageError(f"{path} holds {len(known)} records of the kind {kind}", hint=_choices(path, kind, known))
+        raise UsageError(
+            f"{path} holds {len(known)} records of the kind {kind_of(kind)}", hint=_choices(path, kind_of(kind), known)
+        )
     record = library.get(kind, name or known[0])
-    return _with_questions_of(library, record, path) if isinstance(record, Concept) else record
-
-
-def _with_questions_of(library: Library, concept: Concept, path: Path) -> Concept:
-    """A concept with the queries and probes of its file, save those that name another concept."""
-    queries = [library.get("query", id) for id in library.ids("query")]
-    own = [query for query in queries if query.concept in ("", concept.name)]
-    return concept.with_questions(own, [f"{path}#{id}" for id in library.probe_ids])
+    if isinstance(record, Concept):  # with the queries and probes of its file, save those that name another concept
+        queries = [library.get(Query, id) for id in library.ids("query")]
+        own = [query for query in queries if query.concept in ("", record.name)]
+        return cast(R, record.with_questions(own, [f"{path}#{id}" for id in library.probe_ids]))
+    return record
 
 
 def _choices(path: Path, kind: str, known: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from evenhand.errors import UsageError, few, shown, unknown_name
 from evenhand.language import language as rules_of
@@ -54,7 +54,7 @@ class Recipe:
         if self.k < 1:
             raise UsageError(f"recipe {self.how!r}: k must be at least 1, got {self.k}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON."""
         return {**asdict(self), "words": list(self.words)}
 
@@ -193,21 +193,22 @@ class Concept(Cited):
     def __repr__(self) -> str:
         return f"Concept({self.name!r}, groups: {few(self.groups)}, positive: {self.positive}, {len(self.pairs)} pairs)"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name, "positive": self.positive}
-        plain["groups"] = {name: group.to_dict() for name, group in self.groups.items()}
-        plain["names"] = {name: group.to_dict() for name, group in self.names.items()}
-        plain["pairs"] = self.pairs.to_dict() if len(self.pairs) else {}
-        plain["equalize"] = self.equalize.to_dict() if len(self.equalize) else {}
-        plain["specific"] = self.specific.to_dict() if len(self.specific) else {}
+        plain: dict[str, object] = {"name": self.name, "positive": self.positive}
+        plain |= {part: _plain(getattr(self, part)) for part in ("groups", "names", "pairs", "equalize", "specific")}
         plain["direction"] = self.direction.to_dict() if self.direction else {}
         plain["language"] = self.language if self.language != "en" else ""
-        plain["neutral"] = self.neutral.to_dict() if len(self.neutral) else {}
-        plain["adjectives"] = {name: group.to_dict() for name, group in self.adjectives.items()}
-        plain["nouns"] = {name: group.to_dict() for name, group in self.nouns.items()}
+        plain |= {part: _plain(getattr(self, part)) for part in ("neutral", "adjectives", "nouns")}
         plain["limits"] = self.limits
         return {key: value for key, value in plain.items() if value} | source_dict(self.source)
+
+
+def _plain(words: Mapping[str, WordSet] | WordSet | Pairs) -> dict[str, object]:
+    """Return a list, or lists by the name of their group, as plain data; nothing where there are no words."""
+    if isinstance(words, Mapping):
+        return {name: own.to_dict() for name, own in words.items()}
+    return words.to_dict() if len(words) else {}
 
 
 def _groups(

@@ -10,12 +10,13 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from evenhand.errors import EvenhandError, FormatError, shown
 from evenhand.files import existing
 
 SUFFIXES = (".toml", ".json")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Document:
 
     path: Path
     text: str
-    data: Mapping[str, Any]
+    data: Mapping[str, object]
 
     def error(self, keys: Sequence[str], message: str, *, hint: str = "") -> FormatError:
         """Return an error about a key of this file."""
@@ -60,7 +61,7 @@ def _decoded(path: Path) -> str:
         raise FormatError(f"{path}:{line}: not UTF-8 text ({error.reason})", hint="save the file as UTF-8") from error
 
 
-def _parse_toml(path: Path, text: str) -> dict[str, Any]:
+def _parse_toml(path: Path, text: str) -> dict[str, object]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
@@ -151,7 +152,7 @@ class TomlTable:
 
     document: Document
     keys: tuple[str, ...]
-    table: Mapping[str, Any]
+    table: Mapping[str, object]
 
     def __contains__(self, key: str) -> bool:
         return key in self.table
@@ -183,7 +184,7 @@ class TomlTable:
                 hint = f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
                 raise self.error(key, "unknown key", hint=hint)
 
-    def value(self, key: str, kind: type, default: object = None) -> Any:
+    def value(self, key: str, kind: type[T], default: T | None = None) -> T:
         """Return the value of a key and check its type; without a default the key is required."""
         if key not in self.table:
             if default is None:
@@ -197,7 +198,7 @@ class TomlTable:
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a string, unchanged."""
-        return str(self.value(key, str, default))
+        return self.value(key, str, default)
 
     def prose(self, key: str) -> str:
         """Return a string with runs of white space collapsed; empty if absent."""
@@ -205,7 +206,7 @@ class TomlTable:
 
     def flag(self, key: str) -> bool:
         """Return a boolean; False if absent."""
-        return bool(self.value(key, bool, False))
+        return self.value(key, bool, False)
 
     def items(self, key: str) -> list[Any]:
         """Return a non-empty list."""

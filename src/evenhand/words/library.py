@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from evenhand.errors import UnknownNameError, UsageError, shown, unknown_name
 from evenhand.words.characters import require_plain_characters
-from evenhand.words.concept import Concept, Recipe
+from evenhand.words.concept import Concept, How, Recipe
 from evenhand.words.concept_check import warn_of_groups
 from evenhand.words.document import Document, TomlTable, read_document
 from evenhand.words.query import Query
@@ -30,13 +30,10 @@ def build_source(entry: TomlTable, library: Library) -> Source:
 def build_wordset(entry: TomlTable, library: Library) -> WordSet:
     """A word set: plain `words`, or `rows` of a word and its scores under `columns`."""
     entry.only("name", "words", "columns", "rows", "verbatim", "note", "source")
-    about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
-    name = entry.text("name", entry.id)
-    if "rows" not in entry:
-        return WordSet(name, word_list(entry, "words", library), **about)
-    words, scores = _scored(entry)
-    with entry.at("rows"):
-        return WordSet(name, words, scores=scores, **about)
+    words, scores = _scored(entry) if "rows" in entry else (word_list(entry, "words", library), {})
+    with entry.at("rows" if "rows" in entry else "words"):
+        source, note = library.source_of(entry), entry.prose("note")
+        return WordSet(entry.text("name", entry.id), words, source, note=note, scores=scores)
 
 
 def build_pairs(entry: TomlTable, library: Library) -> Pairs:
@@ -60,16 +57,17 @@ def build_table(entry: TomlTable, library: Library) -> Table:
 def build_query(entry: TomlTable, library: Library) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
     entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
-    sets: list[Any] = []
-    for key in ("targets", "attributes"):
-        if isinstance(entry.table.get(key), list):
-            sets.append(tuple(_groups(_numbered(entry, key), key, library).values()))
-        else:
-            sets.append(_groups(entry, key, library))
+    targets, attributes = (_sets(entry, key, library) for key in ("targets", "attributes"))
     with entry.at(""):
-        about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
-        about |= {"concept": entry.text("concept", ""), "language": entry.text("language", "en")}
-        return Query(entry.text("name", entry.id), *sets, **about)
+        return Query(
+            entry.text("name", entry.id),
+            targets,
+            attributes,
+            library.source_of(entry),
+            note=entry.prose("note"),
+            concept=entry.text("concept", ""),
+            language=entry.text("language", "en"),
+        )
 
 
 def build_template(entry: TomlTable, library: Library) -> Template:
@@ -77,8 +75,8 @@ def build_template(entry: TomlTable, library: Library) -> Template:
     entry.only("name", "text", "fillers", "articles", "note", "source")
     fillers, articles = _groups(entry, "fillers", library), entry.text("articles", "phonetic")
     with entry.at("text"):
-        about: dict[str, Any] = {"source": library.source_of(entry), "note": entry.prose("note")}
-        return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, **about)
+        source, note = library.source_of(entry), entry.prose("note")
+        return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, source, note=note)
 
 
 def build_concept(entry: TomlTable, library: Library) -> Concept:
@@ -94,11 +92,11 @@ def build_concept(entry: TomlTable, library: Library) -> Concept:
             _recipe(entry.child("direction"), library) if "direction" in entry else None,
             _groups(entry, "names", library),
             _pairs(entry, "equalize", library),
-            _specific(entry, library),
+            _group(entry, "specific", library),
             library.source_of(entry),
             entry.prose("limits"),
             language=entry.text("language", "en"),
-            neutral=_group(entry, "neutral", library) if "neutral" in entry else (),
+            neutral=_group(entry, "neutral", library),
             adjectives=_groups(entry, "adjectives", library),
             nouns=_groups(entry, "nouns", library),
         )
@@ -106,7 +104,7 @@ def build_concept(entry: TomlTable, library: Library) -> Concept:
     return built
 
 
-BUILDERS: dict[str, Callable[[TomlTable, Library], Any]] = {
+BUILDERS: dict[str, Callable[[TomlTable, Library], object]] = {
     "source": build_source,
     "wordset": build_wordset,
     "pairs": build_pairs,
@@ -130,13 +128,15 @@ def _scored(entry: TomlTable) -> tuple[tuple[str, ...], dict[str, tuple[float, .
 def _recipe(entry: TomlTable, library: Library) -> Recipe:
     entry.only("how", "words", "k", "centre", "normalise")
     words = word_list(entry, "words", library) if entry.table.get("words") else ()
-    how: Any = entry.text("how")  # Recipe itself refuses an unknown name
+    how = cast(How, entry.text("how"))  # Recipe itself refuses an unknown name
     with entry.at("how"):
         return Recipe(how, words, entry.value("k", int, 1), entry.flag("centre"), entry.flag("normalise"))
 
 
 def _group(entry: TomlTable, key: str, library: Library) -> Words:
     """A set inside a record: a table of its own, one included list (which brings its source), or a plain list."""
+    if key not in entry:
+        return ()
     if isinstance(entry.table[key], dict):
         return build_wordset(entry.child(key), library)
     words = _collect(entry, key, library.words, checked_words)
@@ -153,9 +153,12 @@ def _groups(entry: TomlTable, key: str, library: Library) -> dict[str, Words]:
     return groups
 
 
-def _numbered(entry: TomlTable, key: str) -> TomlTable:
-    """The entry with a list of sets as a table, in which they are called after their place."""
-    return replace(entry, table={key: {str(place): item for place, item in enumerate(entry.items(key), start=1)}})
+def _sets(entry: TomlTable, key: str, library: Library) -> Mapping[str, Words] | tuple[Words, ...]:
+    """Several sets: a table of named ones, or a list, in which an error names a set by its place."""
+    if not isinstance(entry.table.get(key), list):
+        return _groups(entry, key, library)
+    numbered = {str(place): item for place, item in enumerate(entry.items(key), start=1)}
+    return tuple(_groups(replace(entry, table={key: numbered}), key, library).values())
 
 
 def _pairs(entry: TomlTable, key: str, library: Library) -> Pairs | tuple[tuple[str, str], ...]:
@@ -166,10 +169,6 @@ def _pairs(entry: TomlTable, key: str, library: Library) -> Pairs | tuple[tuple[
     kept = pair_list(entry, key, library)
     reference = only_reference(entry.table[key])
     return library.pairs(reference) if reference else kept
-
-
-def _specific(entry: TomlTable, library: Library) -> Words:
-    return _group(entry, "specific", library) if "specific" in entry else ()
 
 
 VERBATIM = "or add verbatim = true to keep the list as published"
@@ -229,6 +228,16 @@ KINDS = tuple(kind for kind in BUILDERS if kind != "source")
 OF_PAIRS = ("pairs", "equalize")  # the keys of lists of pairs; all other lists are of words
 WITHOUT_REFERENCES = ("rows", "columns", "poles")
 Key: TypeAlias = tuple["Library", str, str]  # the file, kind and id of a record
+R = TypeVar("R")
+
+
+def kind_of(record: type[object]) -> str:
+    """Return the kind of records of a class: the name of the class in lower case.
+
+    >>> kind_of(WordSet)
+    'wordset'
+    """
+    return record.__name__.lower()
 
 
 def nowhere(kind: str, name: str) -> Library:
@@ -242,7 +251,7 @@ class Library:
     def __init__(self, document: Document, elsewhere: Callable[[str, str], Library] = nowhere) -> None:
         self.document = document
         self._elsewhere = elsewhere
-        self._built: dict[tuple[str, str], Any] = {}
+        self._built: dict[tuple[str, str], object] = {}
         top = TomlTable(document, (), document.data)
         top.only(*BUILDERS, "probe")
         self.probe_ids = tuple(top.child("probe").table)  # `words.probes` builds them
@@ -252,7 +261,11 @@ class Library:
         """The ids of one kind, in the order of the file."""
         return tuple(self._tables[kind].table)
 
-    def get(self, kind: str, name: str) -> Any:
+    def get(self, kind: type[R], name: str) -> R:
+        """A record of this file."""
+        return cast(R, self._record(kind_of(kind), name))
+
+    def _record(self, kind: str, name: str) -> object:
         """A record of this file; its source and the lists that it includes are built before it, one after the other."""
         if name not in self._tables[kind]:
             raise unknown_name(f"{kind} in {self.document.path}", name, self.ids(kind))
@@ -274,7 +287,7 @@ class Library:
 
     def _included(self, kind: str, name: str) -> Iterator[Key]:
         """Yield what a record refers to and what is not built yet; what does not exist is left out."""
-        parts: list[tuple[str, Any]] = [("", self._tables[kind].table[name])]
+        parts: list[tuple[str, object]] = [("", self._tables[kind].table[name])]
         if kind != "source":
             yield from self._unbuilt("source", self._source_name(parts[0][1]))
         while parts:
@@ -299,9 +312,9 @@ class Library:
         named = table.get("source", only) if isinstance(table, dict) else ""
         return named if isinstance(named, str) else ""
 
-    def all(self) -> dict[tuple[str, str], Any]:
+    def all(self) -> dict[tuple[str, str], object]:
         """Every record of this file, so that every error in it comes to light."""
-        return {(kind, name): self.get(kind, name) for kind in BUILDERS for name in self.ids(kind)}
+        return {(kind, name): self._record(kind, name) for kind in BUILDERS for name in self.ids(kind)}
 
     def source_of(self, entry: TomlTable) -> Source | None:
         """The source that an entry holds or names (here or elsewhere), or the only one of this file."""
@@ -310,19 +323,17 @@ class Library:
         name = entry.text("source") if "source" in entry else self._source_name(entry.table)
         with entry.at("source"):
             try:
-                found: Source | None = self._holding("source", name).get("source", name) if name else None
+                return self._anywhere(Source, name) if name else None
             except UnknownNameError as error:
                 raise UnknownNameError(
                     error.message, hint=f'describe it in this file: [source.{name}] with title = "..."; or {error.hint}'
                 ) from None
-            return found
 
     def words(self, reference: str) -> WordSet:
         """The word set of that id, here or elsewhere; `id/first` and `id/second` are the sides of a pair list."""
         name, _, side = reference.partition("/")
         if not side:
-            found: WordSet = self._holding("wordset", name).get("wordset", name)
-            return found
+            return self._anywhere(WordSet, name)
         if side not in ("first", "second"):
             raise UsageError(f"'@{reference}' is not a list", hint=f"use '@{name}/first' or '@{name}/second'")
         pairs = self.pairs(name)
@@ -330,8 +341,10 @@ class Library:
 
     def pairs(self, reference: str) -> Pairs:
         """The pair list of that id, here or elsewhere."""
-        found: Pairs = self._holding("pairs", reference).get("pairs", reference)
-        return found
+        return self._anywhere(Pairs, reference)
+
+    def _anywhere(self, kind: type[R], name: str) -> R:
+        return self._holding(kind_of(kind), name).get(kind, name)
 
     def _holding(self, kind: str, name: str) -> Library:
         """The file that holds a record: this one, or another."""

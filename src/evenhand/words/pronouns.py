@@ -159,11 +159,11 @@ def _begins_no_noun(word: str) -> bool:
 
 def _has_office(parts: Sequence[str], position: int) -> bool:
     """Return whether the name of an office without a determiner follows: they elected her president in May."""
-    if position < 2 or parts[position - 1].strip() or parts[position - 2].lower() not in _listed("appointing-verbs"):
+    if position < 2 or parts[position - 1].strip() or parts[position - 2].lower() not in listed("appointing-verbs"):
         return False
     after = _words_after(parts, position)
-    modifiers = next((n for n, word in enumerate(after) if word not in _listed("office-modifiers")), len(after))
-    offices = [word in _listed("offices") for word in after]
+    modifiers = next((n for n, word in enumerate(after) if word not in listed("office-modifiers")), len(after))
+    offices = [word in listed("offices") for word in after]
     for last in (modifiers, modifiers - 1):  # a modifier can be an office itself: chief, general
         if 0 <= last < len(after) and offices[last]:
             return last + 1 == len(after) or _begins_no_noun(after[last + 1])
@@ -186,7 +186,7 @@ def _is_double_genitive(parts: Sequence[str], position: int) -> bool:
     after = _words_after(parts, position)
     if not after or after[0] in word_classes("next"):
         return False
-    if after[0] in _listed("finite-verbs"):
+    if after[0] in listed("finite-verbs"):
         return True
     if after[0].endswith("ed"):
         return len(after) == 1 or after[1] in word_classes("next")
@@ -194,7 +194,8 @@ def _is_double_genitive(parts: Sequence[str], position: int) -> bool:
 
 
 @cache
-def _listed(name: str) -> frozenset[str]:
+def listed(name: str) -> frozenset[str]:
+    """Return the words of a shipped list."""
     return frozenset(wordset(name).words)
 
 

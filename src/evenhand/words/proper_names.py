@@ -11,77 +11,10 @@ from enum import Enum
 from functools import cache
 from typing import TypeAlias
 
-from evenhand.words.pronouns import word_classes
+from evenhand.words.pronouns import listed, word_classes
 
-HONORIFICS = frozenset(
-    [
-        "mr",
-        "mrs",
-        "ms",
-        "miss",
-        "mx",
-        "dr",
-        "prof",
-        "rev",
-        "hon",
-        "gov",
-        "sen",
-        "rep",
-        "gen",
-        "col",
-        "capt",
-        "lt",
-        "sgt",
-        "st",
-        "saint",
-        "messrs",
-    ]
-)
-PLACES = frozenset(
-    [
-        "san",
-        "santa",
-        "santo",
-        "são",
-        "saint",
-        "st",
-        "fort",
-        "port",
-        "lake",
-        "mount",
-        "mt",
-        "new",
-        "north",
-        "south",
-        "east",
-        "west",
-        "el",
-        "los",
-        "las",
-        "camp",
-        "cape",
-        "isle",
-    ]
-)
-GREETINGS = frozenset(
-    ["dear", "oh", "o", "hello", "hi", "hey", "yes", "well", "thank", "thanks", "poor", "old", "young", "little"]
-)
 ADDRESS = ("mr", "mrs", "ms", "miss")
 TITLES = "counterfactual-titles"  # the list of words that stand before a name
-PREFIXES = frozenset(["co", "ex", "god", "grand", "great", "half", "non", "step", "vice"])  # Vice-Chairman is no name
-SOVEREIGNS = frozenset(["queen", "king", "prince", "princess", "duke", "duchess", "baron", "baroness"])
-OFFICES = frozenset(["crown", "dignity", "job", "office", "position", "rank", "role", "style", "title"])
-HOLDING = frozenset(  # words after which a title without a determiner is an office: became King, as Queen
-    [
-        *("and", "or", "nor", "as", "than", "then", "now", "only", "fellow", "future"),
-        *("be", "been", "being", "is", "are", "was", "were", "become", "becomes", "became", "becoming"),
-        *("remain", "remains", "remained", "make", "makes", "made", "named", "elected", "declared", "proclaimed"),
-        *("crown", "crowned", "anointed", "her", "him", "me", "them", "us", "you"),
-    ]
-)
-PERFORMERS = frozenset(
-    ["act", "artist", "band", "group", "guitarist", "musician", "performer", "rapper", "singer", "star", "superstar"]
-)
 PROFESSIONS = ("man", "woman", "men", "women")
 
 
@@ -116,7 +49,7 @@ def is_kept(parts: Sequence[str], position: int, role: Role, role_of: RoleOf) ->
         return not (_is_capital(word) and _is_capital(after))
     if role is Role.ADDRESS:
         return False
-    if before.lower() in HONORIFICS and word[:1].isupper():  # also in capitals: MR. KING
+    if before.lower() in listed("honorifics") and word[:1].isupper():  # also in capitals: MR. KING
         return True
     if not _is_capital(word):
         return False
@@ -141,7 +74,7 @@ def _is_kept_title(parts: Sequence[str], position: int, role_of: RoleOf) -> bool
 def _is_compound(parts: Sequence[str], position: int, role_of: RoleOf) -> bool:
     """Return whether a word with a capital is part of a hyphenated name: Spider-Man, X-Men, She-Hulk."""
     before = parts[position - 2] if position > 1 and parts[position - 1] == "-" else ""
-    if before[:1].isupper() and before.lower() not in PREFIXES:
+    if before[:1].isupper() and before.lower() not in listed("hyphen-prefixes"):
         return role_of(before) in (None, Role.NAME, Role.PLAIN)
     after = parts[position + 2] if position + 2 < len(parts) and parts[position + 1] == "-" else ""
     return _is_capital(after) and role_of(parts[position]) is Role.PLAIN
@@ -163,25 +96,30 @@ def _owned(parts: Sequence[str], position: int) -> str:
 
 def _is_a_name(parts: Sequence[str], position: int) -> bool:
     """Return whether a title stands for a band or a singer: it has no determiner, and no word of an office is near."""
-    if parts[position].lower() not in SOVEREIGNS:
+    if parts[position].lower() not in listed("sovereigns"):
         return False
     before, after = _previous(parts, position).lower(), _next(parts, position)
-    if before in PERFORMERS:
+    if before in listed("performers"):
         return True
     if after.lower() in ("of", "regnant", "consort", "regent", "mother"):
         return False
     if not before:  # a sentence begins
         return (bool(after) and after.lower() not in ("and", "or")) or bool(_owned(parts, position))
     second = _previous(parts, position - 2)
-    if before in ("and", "or") and _is_name_like(second) and second.lower() not in SOVEREIGNS:  # Bowie and Queen
+    if before in ("and", "or") and _is_artist(second):  # Bowie and Queen
         return True
     second = second.lower()
     if after.lower() in ("and", "or"):  # for King and country, the King and Queen, but: Queen and Genesis
-        third = _next(parts, position + 2)
-        return _is_name_like(third) and third.lower() not in SOVEREIGNS
-    if before in HOLDING | GREETINGS or _is_determiner(before) or second in OFFICES:
+        return _is_artist(_next(parts, position + 2))
+    if any(before in listed(name) for name in ("before-titles", "greetings")) or _is_determiner(before):
+        return False
+    if second in listed("office-nouns"):
         return False
     return not _is_determiner(second) or before in word_classes("next")  # the exiled King, but: that band like Queen
+
+
+def _is_artist(word: str) -> bool:
+    return _is_name_like(word) and word.lower() not in listed("sovereigns")
 
 
 def _is_determiner(word: str) -> bool:
@@ -190,9 +128,9 @@ def _is_determiner(word: str) -> bool:
 
 def _is_surname(parts: Sequence[str], position: int, role_of: RoleOf) -> bool:
     before, after = _previous(parts, position), _next(parts, position)
-    if before.lower() in PLACES:
+    if before.lower() in listed("place-prefixes"):
         return True
-    if before.lower() in HONORIFICS:
+    if before.lower() in listed("honorifics"):
         return not _is_name_like(after)
     if not _is_name_like(before):
         return False
@@ -221,7 +159,7 @@ def _joins(word: str, separator: str) -> bool:
     """Return whether a sentence goes on behind a word: after white space, or after the period of an abbreviation."""
     mark = separator.strip()
     if mark == ".":
-        return word.lower() in HONORIFICS or (len(word) == 1 and word.isupper() and word != "I")
+        return word.lower() in listed("honorifics") or (len(word) == 1 and word.isupper() and word != "I")
     return not mark and separator.count("\n") < 2 and "\0" not in separator
 
 
@@ -236,4 +174,4 @@ def _is_name_like(word: str) -> bool:
 
 @cache
 def _function_words() -> frozenset[str]:
-    return frozenset(word_classes("next")) | GREETINGS
+    return frozenset(word_classes("next")) | listed("greetings")

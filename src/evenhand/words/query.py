@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from evenhand.errors import UsageError, shown
 from evenhand.language import language as rules_of
@@ -67,9 +67,9 @@ class Query(Cited):
         """Every word asked, once."""
         return tuple(dict.fromkeys(word for group in (*self.targets, *self.attributes) for word in group))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name}
+        plain: dict[str, object] = {"name": self.name}
         plain["targets"] = [group.to_dict() for group in self.targets]
         plain["attributes"] = [group.to_dict() for group in self.attributes]
         if self.concept:

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from evenhand.errors import UsageError, few, shown, unknown_name
 
@@ -343,8 +343,8 @@ class Table(Cited):
         split = [cell.partition(":") for cell in self.column(name)]
         return Pairs(name, [(first, second) for first, _, second in split], source=self.source)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Plain data for JSON, in the form that a word file has."""
-        plain: dict[str, Any] = {"name": self.name, "columns": list(self.columns)}
+        plain: dict[str, object] = {"name": self.name, "columns": list(self.columns)}
         plain["rows"] = [list(row) for row in self.rows]
         return plain | ({"note": self.note} if self.note else {}) | source_dict(self.source)

@@ -12,7 +12,7 @@ from evenhand.models.nli import BiLSTM, DecomposableAttention, GridModel, NLIMod
 from evenhand.models.nli import factorised as recurrent
 from evenhand.models.nli.backend import backend
 from evenhand.models.nli.bilstm import random_arrays
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.decomposable import random_arrays as decomposable_arrays
 from evenhand.models.nli.over_vectors import backend_name
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
@@ -192,7 +192,7 @@ def test_save_and_load(tmp_path):
 
 
 def test_one_loader_for_both_kinds(tmp_path):
-    path = DecomposableAttention(AttentionWeights.random(DIM, 8), vectors(), name="d").save(tmp_path / "d.safetensors")
+    path = DecomposableAttention(decomposable_arrays(DIM, 8), vectors(), name="d").save(tmp_path / "d.safetensors")
     assert isinstance(load(path, vectors(), device="cpu"), DecomposableAttention)
     with pytest.raises(FormatError, match=r"d\.safetensors.*'decomposable-attention'.*'bilstm'"):
         BiLSTM.load(path, vectors())
@@ -280,7 +280,7 @@ def test_each_member_of_the_network_is_the_model_however_it_is_padded(longest, f
     found = stack(p, h, in_p, in_h).softmax(-1).detach().numpy()
     assert np.abs(found[0] - found[1]).max() > 1e-3
     for member in (0, 1):
-        asker = BiLSTM.from_arrays({**stack.arrays(member), "oov": np.zeros((1, DIM))}, vectors())
+        asker = BiLSTM({**stack.arrays(member), "oov": np.zeros((1, DIM))}, vectors())
         asked = ([" ".join(sentence) for sentence in side] for side in (PREMISES, HYPOTHESES))
         assert asker.predict(*asked).matrix == pytest.approx(found[member], abs=1e-6)
 

@@ -11,7 +11,8 @@ import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError, VocabularyError
 from evenhand.measures.inference import probe as run
 from evenhand.models.nli import LABELS, DecomposableAttention, load
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.backend import backend as ready
+from evenhand.models.nli.decomposable import random_arrays
 from evenhand.models.nli.over_vectors import ModelOverVectors
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import RELEASED, Filler, Probe, probe
@@ -59,9 +60,7 @@ def vectors(words=WORDS, dim=12, seed=1):
 
 
 def model(hidden=16, seed=0, backend="numpy", **options):
-    return DecomposableAttention(
-        AttentionWeights.random(12, hidden, seed=seed), vectors(), backend_name=backend, **options
-    )
+    return DecomposableAttention(random_arrays(12, hidden, seed=seed), vectors(), device=backend, **options)
 
 
 PHRASES = {"verb": ["bought", "budgeted for", "met", "spoke to"], "object": ["apron", "SUV", "headphones", "urchin"]}
@@ -113,9 +112,8 @@ def test_factorised_equals_pair_by_pair(name, backend):
 @pytest.mark.parametrize("name", PROBES)
 def test_attention_that_is_all_but_certain(name):
     """Exponents far beyond single precision, several of them in one softmax where subjects have several words."""
-    arrays = AttentionWeights.random(12, 16).arrays()
-    sharp = AttentionWeights.from_arrays({**arrays, "attend.1.weight": 30 * arrays["attend.1.weight"]})
-    asker = DecomposableAttention(sharp, vectors())
+    arrays = random_arrays(12, 16)
+    asker = DecomposableAttention({**arrays, "attend.1.weight": 30 * arrays["attend.1.weight"]}, vectors())
     assert np.abs(factorised(asker, PROBES[name]) - plain(asker, PROBES[name])).max() < 1e-4
 
 
@@ -127,7 +125,7 @@ def test_numpy_equals_torch(name):
 
 
 def test_the_shipped_probes_on_the_embedded_vectors(glove):
-    asker = DecomposableAttention(AttentionWeights.random(100, 24), glove)
+    asker = DecomposableAttention(random_arrays(100, 24), glove)
     for name in ("gender-occupation", "religion-polarity", "mab-names"):
         asked = probe(name)
         few = asked.restrict([f.word for f in asked.premise][:5], object=["SUV", "grown-up", "headphones"])
@@ -156,16 +154,16 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch, name):
 def test_attention_by_hand():
     """One token on each side: the softmax over a single token is 1, whatever the scores."""
     asker = model()
-    w = asker.weights
+    w = asker.arrays
 
-    def network(net, x):
-        for layer in net:
-            x = np.maximum(layer.weight @ x + layer.bias, 0)
+    def network(name, x):
+        for layer in (f"{name}.0", f"{name}.1"):
+            x = np.maximum(w[f"{layer}.weight"] @ x + w[f"{layer}.bias"], 0)
         return x
 
-    p, h = (w.project @ vectors()[word] for word in ("nurse", "man"))
-    v_p, v_h = network(w.compare, np.concatenate([p, h])), network(w.compare, np.concatenate([h, p]))
-    logits = w.output.weight @ network(w.aggregate, np.concatenate([v_p, v_h])) + w.output.bias
+    p, h = (w["project.weight"] @ vectors()[word] for word in ("nurse", "man"))
+    v_p, v_h = network("compare", np.concatenate([p, h])), network("compare", np.concatenate([h, p]))
+    logits = w["output.weight"] @ network("aggregate", np.concatenate([v_p, v_h])) + w["output.bias"]
     expected = np.exp(logits) / np.exp(logits).sum()
     assert asker.predict(["nurse"], ["man"]).matrix[0] == pytest.approx(expected, abs=1e-6)
 
@@ -184,7 +182,7 @@ def test_words_that_are_computed_once_give_what_the_plain_pass_gives(backend, no
 
 
 def test_normalising_makes_lengths_of_vectors_irrelevant():
-    weights = AttentionWeights.random(12, 16)
+    weights = random_arrays(12, 16)
     texts = ["The nurse bought an apron."], ["The man bought an apron."]
     lengths = np.linspace(0.5, 3, len(WORDS))[:, None]
     stretched = eh.Vectors(WORDS, vectors().matrix * lengths)
@@ -227,17 +225,21 @@ def test_files_that_are_no_model(tmp_path):
 
 
 def test_weights_that_do_not_fit():
-    arrays = AttentionWeights.random(12, 16).arrays()
+    arrays = random_arrays(12, 16)
     with pytest.raises(FormatError, match=r"output\.bias"):
-        AttentionWeights.from_arrays({name: array for name, array in arrays.items() if name != "output.bias"})
+        DecomposableAttention({name: array for name, array in arrays.items() if name != "output.bias"}, vectors())
     with pytest.raises(FormatError, match=r"compare\.0\.weight.*\(16, 16\)"):
-        AttentionWeights.from_arrays({**arrays, "compare.0.weight": np.zeros((16, 16))})
+        DecomposableAttention({**arrays, "compare.0.weight": np.zeros((16, 16))}, vectors())
     with pytest.raises(FormatError, match="NaN"):
-        AttentionWeights.from_arrays({**arrays, "attend.0.bias": np.full(16, np.nan)})
+        DecomposableAttention({**arrays, "attend.0.bias": np.full(16, np.nan)}, vectors())
+    with pytest.raises(FormatError, match=r"project\.weight.*2 axes"):
+        DecomposableAttention({**arrays, "project.weight": np.zeros(16)}, vectors())
+    with pytest.raises(FormatError, match=r"'oov' has the shape \(0, 12\)"):
+        DecomposableAttention({**arrays, "oov": np.zeros((0, 12))}, vectors())
     with pytest.raises(UsageError, match="dimension 12"):
-        DecomposableAttention(AttentionWeights.random(12, 16), eh.Vectors(["a"], [[1.0, 2.0]]))
+        DecomposableAttention(random_arrays(12, 16), eh.Vectors(["a"], [[1.0, 2.0]]))
     with pytest.raises(UsageError, match="unknown backend"):
-        model(backend="jax")
+        ready("jax")
     with pytest.raises(UsageError, match="empty sentence"):
         model().predict([""], ["x"])
 
@@ -288,7 +290,7 @@ def saved(tmp_path, *, config=None, metadata=None, **changes):
     about = {"format": 1, "kind": "decomposable-attention", "labels": list(LABELS), "config": settings}
     text = metadata if metadata is not None else json.dumps(about | changes)
     path = tmp_path / "model.safetensors"
-    arrays = {name: np.asarray(array, np.float32) for name, array in AttentionWeights.random(12, 16).arrays().items()}
+    arrays = {name: np.asarray(array, np.float32) for name, array in random_arrays(12, 16).items()}
     path.write_bytes(save(arrays, metadata={"evenhand-nli": text}))
     return path
 
@@ -336,13 +338,13 @@ def test_bfloat16_models_are_read(tmp_path):
     torch = pytest.importorskip("torch")
     from safetensors.torch import save_file
 
-    weights = AttentionWeights.random(12, 16)
+    weights = random_arrays(12, 16)
     whole = DecomposableAttention(weights, vectors())
     whole.save(tmp_path / "float32.safetensors")
     with safe_open(tmp_path / "float32.safetensors", framework="numpy") as file:
         metadata = file.metadata()
-    tensors = {name: torch.tensor(np.array(array)).bfloat16() for name, array in weights.arrays().items()}
+    tensors = {name: torch.tensor(np.array(array)).bfloat16() for name, array in weights.items()}
     save_file(tensors, tmp_path / "bfloat16.safetensors", metadata=metadata)
     short = load(tmp_path / "bfloat16.safetensors", vectors(), device="numpy")
-    assert short.weights.project == pytest.approx(weights.project, rel=0.01)
-    assert short.weights.project.dtype == np.float32
+    assert short.arrays["project.weight"] == pytest.approx(weights["project.weight"], rel=0.01)
+    assert short.arrays["project.weight"].dtype == np.float32

@@ -6,7 +6,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import FormatError
 from evenhand.models.nli import DecomposableAttention, load
-from evenhand.models.nli.decomposable import DISTANCES, AttentionWeights, distance_indices
+from evenhand.models.nli.decomposable import DISTANCES, distance_indices, random_arrays
 from evenhand.models.nli.protocol import predict_points
 from evenhand.words.probes import Filler, Probe
 from evenhand.words.template import Template
@@ -16,7 +16,7 @@ WORDS = ("the", "man", "woman", "nurse", "met", "dog", ".")
 
 def model(intra=True, **options):
     words = eh.Vectors(WORDS, np.random.default_rng(1).normal(0, 1, (len(WORDS), 6)))
-    return DecomposableAttention(AttentionWeights.random(6, 8, intra=intra), words, **options)
+    return DecomposableAttention(random_arrays(6, 8, intra=intra), words, **options)
 
 
 def test_distances_are_signed_and_capped():
@@ -39,17 +39,17 @@ def test_word_order_matters_with_it_only(intra):
 def test_by_hand():
     """One token attends to itself alone, so that it goes on as itself twice, whatever the distance bias."""
     found = model()
-    weights, p = found.weights, found.vectors.matrix[[1]] @ found.weights.project.T
-    h = found.vectors.matrix[[2]] @ weights.project.T
+    weights = found.arrays
+    p, h = (found.vectors.matrix[[row]] @ weights["project.weight"].T for row in (1, 2))
 
     def apply(network, x):
-        for layer in network:
-            x = np.maximum(x @ layer.weight.T + layer.bias, 0)
+        for layer in (f"{network}.0", f"{network}.1"):
+            x = np.maximum(x @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"], 0)
         return x
 
     wide = [np.concatenate([side, side], 1) for side in (p, h)]
-    sums = [apply(weights.compare, np.concatenate(pair, 1)) for pair in (wide, wide[::-1])]
-    logits = apply(weights.aggregate, np.concatenate(sums, 1)) @ weights.output.weight.T + weights.output.bias
+    sums = [apply("compare", np.concatenate(pair, 1)) for pair in (wide, wide[::-1])]
+    logits = apply("aggregate", np.concatenate(sums, 1)) @ weights["output.weight"].T + weights["output.bias"]
     expected = np.exp(logits) / np.exp(logits).sum()
     assert found.predict(["man"], ["woman"]).matrix == pytest.approx(expected, abs=1e-6)
 
@@ -67,8 +67,8 @@ def test_its_file(tmp_path):
     again = load(one.save(tmp_path / "m.safetensors"), one.vectors, device="numpy")
     asked = (["the man met the dog ."], ["the woman met ."])
     assert again.predict(*asked).matrix == pytest.approx(one.predict(*asked).matrix)
-    arrays = one.weights.arrays()
+    arrays = one.arrays
     with pytest.raises(FormatError, match=r"intra\.0\.weight"):
-        AttentionWeights.from_arrays({name: array for name, array in arrays.items() if name != "intra.0.weight"})
+        DecomposableAttention({name: a for name, a in arrays.items() if name != "intra.0.weight"}, one.vectors)
     with pytest.raises(FormatError, match=r"intra\.distance.*expected \(23,\)"):
-        AttentionWeights.from_arrays({**arrays, "intra.distance": np.zeros(11)})
+        DecomposableAttention({**arrays, "intra.distance": np.zeros(11)}, one.vectors)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.app import app
 from evenhand.models.nli import DecomposableAttention
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.decomposable import random_arrays
 
 runner = CliRunner()
 WORDS = ("the", "man", "dog", "ate", "slept", "not", ".")
@@ -188,7 +188,7 @@ def test_eval_tells_of_other_vectors(folder):
 
 
 def test_eval_without_torch(folder):
-    model = DecomposableAttention(AttentionWeights.random(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
+    model = DecomposableAttention(random_arrays(6, 4), eh.Vectors.load(folder / "v.txt"), name="tiny")
     path = model.save(folder / "tiny.safetensors")
     (folder / "hans.txt").write_text("The man ate.\tThe man slept.\t1\n", encoding="utf-8")
     asked = [str(folder / "hans.txt"), "--vectors", str(folder / "v.txt")]

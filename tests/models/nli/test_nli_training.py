@@ -54,7 +54,7 @@ def corpus(copies=2):
 
 def same(one, other):
     first, second = (member.model for member in (one, other))
-    arrays = [getattr(m, "arrays", None) or m.weights.arrays() for m in (first, second)]
+    arrays = [m.arrays for m in (first, second)]
     return arrays[0].keys() == arrays[1].keys() and all(np.array_equal(arrays[0][k], arrays[1][k]) for k in arrays[0])
 
 
@@ -93,12 +93,11 @@ def test_the_model_answers_as_the_network(options, tmp_path):
 @pytest.mark.parametrize("intra", [False, True])
 def test_probabilities_of_network_and_numpy_model(intra):
     from evenhand.models.nli import DecomposableAttention
-    from evenhand.models.nli.decomposable import AttentionWeights
 
     network = DecomposableNetwork(3, 12, 16, intra_attention=intra)
     network.initialise([4, 5, 6])
     if intra:
-        torch.nn.init.normal_(network.distance, generator=torch.Generator().manual_seed(0))
+        torch.nn.init.normal_(network.intra.distance, generator=torch.Generator().manual_seed(0))
     network.eval()
     pairs, words, spare = corpus(), vectors(), np.zeros((7, 12), np.float32)
     lookup = Lookup(words, len(spare), True)
@@ -111,7 +110,7 @@ def test_probabilities_of_network_and_numpy_model(intra):
     with torch.inference_mode():
         found = torch.softmax(network(*batch[:4]), -1).numpy()
     for member in range(3):
-        weights = AttentionWeights.from_arrays({**network.arrays(member), "oov": spare})
+        weights = {**network.arrays(member), "oov": spare}
         asked = DecomposableAttention(weights, words).predict(pairs.premises, pairs.hypotheses).matrix
         assert found[member] == pytest.approx(asked[order], abs=1e-5)
 
@@ -314,7 +313,7 @@ def test_half_precision_learns_too():
     pairs = corpus(2)
     (found,) = train(pairs, pairs, vectors(), epochs=15, patience=15, precision="bf16", **SMALL)
     assert found.dev_accuracy > 0.8
-    assert found.model.weights.project.dtype == np.float32
+    assert found.model.arrays["project.weight"].dtype == np.float32
 
 
 @pytest.mark.parametrize(

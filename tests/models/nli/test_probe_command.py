@@ -2,7 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,7 +13,7 @@ from typer.testing import CliRunner
 import evenhand as eh
 from evenhand.cli.verbs.probe import probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.decomposable import random_arrays
 from evenhand.subjects.nli_models import parse_labels
 
 app = typer.Typer()
@@ -41,9 +40,7 @@ def test_export_predict_and_score(tmp_path):
 
 
 def test_a_model_file_over_the_embedded_vectors(tmp_path, glove: eh.Vectors):
-    path = DecomposableAttention(AttentionWeights.random(glove.dim, 8), glove, name="tiny").save(
-        tmp_path / "tiny.safetensors"
-    )
+    path = DecomposableAttention(random_arrays(glove.dim, 8), glove, name="tiny").save(tmp_path / "tiny.safetensors")
     done = runner.invoke(app, [str(path), "--probe", "mab-explicit", "--sample", "40"])
     assert done.exit_code == 0, done.output
     assert "net neutral" in done.stdout
@@ -52,10 +49,11 @@ def test_a_model_file_over_the_embedded_vectors(tmp_path, glove: eh.Vectors):
 
 
 def test_a_model_that_fails_the_controls_is_named_on_the_screen(tmp_path, glove: eh.Vectors):
-    weights = AttentionWeights.random(glove.dim, 8)
+    weights = random_arrays(glove.dim, 8)
     bias = np.array([0.0, 50.0, 0.0], np.float32)  # always neutral
-    constant = replace(weights, output=weights.output._replace(bias=bias))
-    path = DecomposableAttention(constant, glove, name="constant").save(tmp_path / "constant.safetensors")
+    path = DecomposableAttention({**weights, "output.bias": bias}, glove, name="constant").save(
+        tmp_path / "constant.safetensors"
+    )
     done = run(path, "--probe", "mab-explicit", "--sample", "40")
     assert done.exit_code == 0, done.output
     text = " ".join(done.stdout.split())
@@ -122,7 +120,7 @@ def test_force_leaves_out_a_control_that_the_vectors_do_not_know(tmp_path, glove
         "an",
     ]
     eh.Vectors(words, glove.take(words)[0]).save(tmp_path / "few.txt")
-    model = DecomposableAttention(AttentionWeights.random(glove.dim, 8), glove).save(tmp_path / "m.safetensors")
+    model = DecomposableAttention(random_arrays(glove.dim, 8), glove).save(tmp_path / "m.safetensors")
     done = run(model, "--vectors", tmp_path / "few.txt", "-p", "mab-explicit", "--force")
     assert done.exit_code == 0, done.output
     assert "control skipped: control-contradiction" in " ".join(done.stderr.split())
@@ -150,7 +148,7 @@ def test_json_has_every_seed_and_the_differences():
 
 def test_several_models_are_seeds_of_one_condition(tmp_path, glove: eh.Vectors):
     paths = [
-        DecomposableAttention(AttentionWeights.random(glove.dim, 8, seed=seed), glove, name=f"tiny-{seed}").save(
+        DecomposableAttention(random_arrays(glove.dim, 8, seed=seed), glove, name=f"tiny-{seed}").save(
             tmp_path / f"{seed}.safetensors"
         )
         for seed in range(2)
@@ -162,9 +160,7 @@ def test_several_models_are_seeds_of_one_condition(tmp_path, glove: eh.Vectors):
 
 def test_a_map_is_for_test_time_only(tmp_path, glove: eh.Vectors):
     fitted = eh.mitigations.Span().fit(glove, "gender").save(tmp_path / "span.safetensors")
-    path = DecomposableAttention(AttentionWeights.random(glove.dim, 8), glove, name="tiny").save(
-        tmp_path / "tiny.safetensors"
-    )
+    path = DecomposableAttention(random_arrays(glove.dim, 8), glove, name="tiny").save(tmp_path / "tiny.safetensors")
     plain, mapped = (
         run(path, "-p", "mab-explicit", "--sample", "100", "--json", *extra) for extra in ((), ("--map", fitted))
     )
@@ -178,7 +174,7 @@ def test_the_note_says_what_the_models_were_trained_on(tmp_path, glove: eh.Vecto
     fitted = span.save(tmp_path / "span.safetensors")
     paths = {}
     for name, vectors in (("before", glove), ("after", span(glove))):
-        model = DecomposableAttention(AttentionWeights.random(glove.dim, 8), vectors, name=name)
+        model = DecomposableAttention(random_arrays(glove.dim, 8), vectors, name=name)
         history = [dict(step) for step in vectors.history]
         paths[name] = model.save(tmp_path / f"{name}.safetensors", words={"history": history})
 

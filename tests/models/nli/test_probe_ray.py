@@ -10,7 +10,7 @@ from evenhand.engines import LocalEngine
 from evenhand.errors import UsageError
 from evenhand.measures.inference import accumulator, probe
 from evenhand.models.nli import LABELS, CallableModel, DecomposableAttention
-from evenhand.models.nli.decomposable import AttentionWeights
+from evenhand.models.nli.decomposable import random_arrays
 from evenhand.words import probes
 
 RUNS = {
@@ -21,7 +21,7 @@ RUNS = {
 
 @pytest.fixture(scope="module")
 def model(glove):
-    return DecomposableAttention(AttentionWeights.random(glove.dim, 8), glove, name="tiny")
+    return DecomposableAttention(random_arrays(glove.dim, 8), glove, name="tiny")
 
 
 @pytest.fixture(autouse=True)

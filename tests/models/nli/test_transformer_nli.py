@@ -17,9 +17,11 @@ from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
 from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
 from evenhand.models.nli.transformer import (  # noqa: E402  # noqa: E402  # noqa: E402
     DeviceModel,
+    Float32Linear,
     LengthBatches,
     TransformerNLI,
     from_text,
+    keep_head_in_float32,
     meaning,
     phrase_blocks,
     read_label_order,
@@ -372,7 +374,7 @@ def test_the_last_layer_stays_in_float32(precision):
     kinds = {}
     for name in ("bert.pooler.dense", "classifier"):
         model.model.get_submodule(name).register_forward_hook(lambda *a, name=name: kinds.update({name: a[-1].dtype}))
-    rounded = model(torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]]))
+    rounded = model(torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]]), precision)
     assert kinds == {"bert.pooler.dense": getattr(torch, precision), "classifier": torch.float32}
     assert rounded.dtype == torch.float32
 
@@ -390,11 +392,35 @@ def overflowing() -> DeviceModel:
 def test_values_beyond_float16_are_computed_in_float32():
     ids, types = torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]])
     model = overflowing()
-    with pytest.warns(EvenhandWarning, match="values beyond float16: it goes on in float32"):
-        found = model.probabilities(lambda: model(ids, types).numpy())
-    assert model.precision == "float32"
+    with pytest.warns(EvenhandWarning, match="values beyond float16: float32 is used there"):
+        found = model.probabilities(lambda precision: model(ids, types, precision).numpy())
     assert np.isfinite(found).all()
-    assert np.array_equal(found, model.probabilities(lambda: model(ids, types).numpy()))  # no second warning
+    assert np.array_equal(found, model(ids, types, "float32").numpy())
+    again = model.probabilities(lambda precision: model(ids, types, precision).numpy())  # no second warning
+    assert np.array_equal(found, again)
+
+
+def test_answers_after_an_overflow_are_those_before_it():
+    """Results are stored under the precision of the model, so they must not depend on what was asked before."""
+    ids, types = torch.tensor([[2, 7, 3, 9, 3]]), torch.tensor([[0, 0, 0, 1, 1]])
+    model = DeviceModel(classifier(), torch.device("cpu"), "float16", None)
+    model.may_widen = True
+    before = model.probabilities(lambda precision: model(ids, types, precision).numpy())
+    with pytest.warns(EvenhandWarning, match="values beyond float16"):
+        wide = model.probabilities(lambda precision: np.full((1, 3), np.nan if precision == "float16" else 0.5))
+    assert (wide == 0.5).all()
+    assert model.precision == "float16"
+    after = model.probabilities(lambda precision: model(ids, types, precision).numpy())
+    assert np.array_equal(before, after)
+    assert not np.array_equal(before, model(ids, types, "float32").numpy())
+
+
+def test_the_head_is_the_last_layer_also_where_an_inner_one_is_as_narrow():
+    inner = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 4))
+    model = torch.nn.ModuleDict({"body": inner, "head": torch.nn.Linear(4, 3)})
+    keep_head_in_float32(model, outputs=3)
+    assert type(model["head"]) is Float32Linear
+    assert [type(layer) for layer in inner] == [torch.nn.Linear, torch.nn.Linear]
 
 
 def test_values_beyond_a_chosen_float16_are_an_error():

@@ -17,7 +17,7 @@ from evenhand.errors import FormatError, TextTooLongError, UsageError
 from evenhand.models.encoders.classifier import TextClassifier, label_index
 from evenhand.models.lm.causal import CausalLM
 from evenhand.models.lm.masked import MaskedLM
-from evenhand.models.tokenizing import encode, encode_one, encode_texts
+from evenhand.models.tokenizing import Ids, encode, encode_one, encode_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -146,24 +146,15 @@ def causal_cases(
         if answers is None:
             begin = next((place for place, unit in enumerate(units) if unit.changed), len(units))
             shared = [unit for unit in units[begin:] if not unit.changed and min(unit.first[0], unit.second[0]) > 0]
-            asked = [[unit.first[0] - 1 for unit in shared], [unit.second[0] - 1 for unit in shared]]
             if not shared:
                 lost[number] = "no token that both texts have follows the first difference"
                 continue
-            inputs = [
-                _language_input(ids, columns, ids[np.array(columns) + 1])
-                for ids, columns in zip(rows, asked, strict=True)
-            ]
+            asked = [[unit.first[0] - 1 for unit in shared], [unit.second[0] - 1 for unit in shared]]
+            targets = [ids[np.array(columns) + 1] for ids, columns in zip(rows, asked, strict=True)]
+            inputs = [_language_input(*each) for each in zip(rows, asked, targets, strict=True)]
         else:
-            inputs = [
-                _language_input(
-                    ids,
-                    [len(ids) - 1] * 2,
-                    np.array([_next_token(view, text, answer) for answer in answers]),
-                    [1.0, -1.0],
-                )
-                for ids, text in zip(rows, texts, strict=True)
-            ]
+            choices = [[_next_token(view, text, answer) for answer in answers] for text in texts]
+            inputs = [_contrast(ids, len(ids) - 1, words) for ids, words in zip(rows, choices, strict=True)]
         cases.append(PatchCase(number, inputs[0], inputs[1], units, (rows[0], rows[1])))
     return model, cases, lost
 
@@ -176,11 +167,14 @@ def _next_token(view: CausalLM, text: str, answer: str) -> int:
     return whole[len(ids)]
 
 
-def _language_input(
-    ids: Rows, columns: Sequence[int], targets: Rows, weights: Sequence[float] | None = None
-) -> ModelInput:
-    each = np.ones(len(columns)) if weights is None else np.array(weights)
-    return ModelInput(ids, None, np.array(columns, dtype=np.int64), np.asarray(targets, dtype=np.int64), each)
+def _language_input(ids: Rows, columns: Sequence[int], targets: Rows) -> ModelInput:
+    """Return an input whose score is the sum of the log-probabilities of targets."""
+    return ModelInput(ids, None, np.array(columns, dtype=np.int64), targets, np.ones(len(columns)))
+
+
+def _contrast(ids: Rows, column: int, choices: Sequence[int]) -> ModelInput:
+    """Return an input whose score is the log-probability of one token less that of another, predicted at a column."""
+    return ModelInput(ids, None, np.full(2, column), np.array(choices, dtype=np.int64), np.array([1.0, -1.0]))
 
 
 def masked_cases(
@@ -206,15 +200,12 @@ def masked_cases(
         units = align(*rows)
         if choices:
             places = [np.flatnonzero(ids == mask) for ids in rows]
-            if any(len(found) != 1 for found in places):
+            if any(len(place) != 1 for place in places):
                 raise UsageError(
                     f"a text has {len(places[0])} and the other {len(places[1])} masks",
                     hint=f"write {tokenizer.mask_token} once in each, where the answer goes",
                 )
-            inputs = [
-                _language_input(ids, [int(found[0])] * 2, np.array(choices), [1.0, -1.0])
-                for ids, found in zip(rows, places, strict=True)
-            ]
+            inputs = [_contrast(ids, int(place[0]), choices) for ids, place in zip(rows, places, strict=True)]
             cases.append(PatchCase(number, inputs[0], inputs[1], units, (rows[0], rows[1])))
             continue
         special = set(range(len(both[0].before))) | set(range(len(rows[0]) - len(both[0].after), len(rows[0])))
@@ -249,12 +240,8 @@ def label_cases(
         transformer.tokenizer.pad_token_id or 0, "score" if view.unit == "score" else "log-odds", column,
         view.labels[column], view.exclusive,
     )  # fmt: skip
-    cases = []
-    for number, texts in enumerate(pairs):
-        rows = encode(transformer.tokenizer, list(texts), verbose=False)["input_ids"]
-        inputs = [_plain_input(np.array(ids, dtype=np.int64), None) for ids in rows]
-        cases.append(PatchCase(number, inputs[0], inputs[1], align(*rows), (inputs[0].ids, inputs[1].ids)))
-    return model, cases, {}
+    read = (encode(transformer.tokenizer, list(texts), verbose=False)["input_ids"] for texts in pairs)
+    return model, [_label_case(number, rows, (None, None)) for number, rows in enumerate(read)], {}
 
 
 def inference_cases(
@@ -271,20 +258,23 @@ def inference_cases(
     )  # fmt: skip
     cases = []
     for number, both in enumerate(pairs):
-        found = encode(tokenizer, [one for one, _ in both], [other for _, other in both], verbose=False)
-        kinds = found.get("token_type_ids") or [None, None]
-        rows = found["input_ids"]
-        inputs = [
-            _plain_input(np.array(ids, dtype=np.int64), None if types is None else np.array(types, dtype=np.int64))
-            for ids, types in zip(rows, kinds, strict=True)
-        ]
-        cases.append(PatchCase(number, inputs[0], inputs[1], align(*rows), (inputs[0].ids, inputs[1].ids)))
+        read = encode(tokenizer, *(list(side) for side in zip(*both, strict=True)), verbose=False)
+        cases.append(_label_case(number, read["input_ids"], read.get("token_type_ids") or (None, None)))
     return model, cases, {}
 
 
-def _plain_input(ids: Rows, types: Rows | None) -> ModelInput:
+def _label_case(number: int, rows: Sequence[Ids], types: Sequence[Ids | None]) -> PatchCase:
+    """Return the case of a pair whose score is read from logits of labels."""
     nothing = np.zeros(0, dtype=np.int64)
-    return ModelInput(ids, types, nothing, nothing, np.zeros(0))
+    first, second = (
+        ModelInput(_row(ids), None if kinds is None else _row(kinds), nothing, nothing, np.zeros(0))
+        for ids, kinds in zip(rows, types, strict=True)
+    )
+    return PatchCase(number, first, second, align(*rows), (first.ids, second.ids))
+
+
+def _row(ids: Ids) -> Rows:
+    return np.array(ids, dtype=np.int64)
 
 
 def check_lengths(model: ExplainedModel, cases: Sequence[PatchCase]) -> None:

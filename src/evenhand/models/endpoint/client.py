@@ -75,8 +75,9 @@ class Request:
     number: int = 0
 
     def key(self, model: str) -> str:
-        """Return the key under which the answer of a model is kept."""
-        return request_key(model, self.route, self.body, self.number)
+        """Return the key under which the answer of a model is kept: a hash of everything that decides it."""
+        parts = [model, self.route, self.body, self.number]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Traffic:
     repeated: int = 0
     started: float = field(default_factory=time.monotonic)
 
-    def count(self, answer: Mapping[str, Any]) -> None:
+    def count(self, answer: JSON) -> None:
         """Add an answer that the server gave now."""
         self.asked += 1
         usage = answer.get("usage")
@@ -439,11 +440,6 @@ MODEL_FILE = "models.json"  # the fingerprints of the models that were asked in 
 _folder: ContextVar[Path | None] = ContextVar("answers", default=None)
 
 
-def request_key(model: str, route: str, body: dict[str, Any], number: int) -> str:
-    """Return the key of a request: everything that decides its answer."""
-    return hashlib.sha256(json.dumps([model, route, body, number], sort_keys=True).encode()).hexdigest()
-
-
 @contextmanager
 def keeping_answers(folder: Path | None) -> Iterator[None]:
     """Keep what servers answer meanwhile, in this thread; None keeps nothing."""
@@ -471,7 +467,7 @@ class AnswerStore:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / ANSWER_FILE
-        self._answers: dict[str, Any] = {}
+        self._answers: dict[str, JSON] = {}
         self.damaged = 0
         self._read()
 
@@ -486,11 +482,11 @@ class AnswerStore:
     def __len__(self) -> int:
         return len(self._answers)
 
-    def get(self, key: str) -> Any:
+    def get(self, key: str) -> JSON | None:
         """Return the answer to a request, or None."""
         return self._answers.get(key)
 
-    def put(self, key: str, answer: Any) -> None:
+    def put(self, key: str, answer: JSON) -> None:
         """Keep an answer."""
         content = json.dumps(answer, ensure_ascii=False)
         line = json.dumps([key, content, _digest(key, content)], ensure_ascii=False) + "\n"

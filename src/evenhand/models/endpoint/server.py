@@ -10,9 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TypeVar
 
 from evenhand.errors import EvenhandError, UsageError, few
 from evenhand.models.endpoint.client import JSON, Client, EndpointError, RequestRefusedError, malformed
@@ -25,6 +25,7 @@ PROMPTS = ("The nurse said that", "Complete the list: red, green,")  # of the pr
 SAME_END = ("My favourite colour is blue", "He opened the door and was blue")  # the last word is likelier in the first
 FORCED = 1e4  # a bias that makes a token certain
 HALF = "\ufffd"  # stands for a part of a character
+T = TypeVar("T")
 AGREE = 1e-3  # natural log; rounding of one model in two batches is below 1e-4
 
 
@@ -55,7 +56,7 @@ class Server:
     forced: bool = False
     context: int = 0
     missing: Mapping[str, str] = field(default_factory=dict)
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def likelihood(self) -> str:
@@ -64,7 +65,7 @@ class Server:
             return "the server returns the log-probabilities of a prompt (echo)"
         return "each next token is asked for by forcing it (llama.cpp)" if self.forced else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for a record."""
         return {
             "model": self.model, "chat": self.chat, "top": self.top, "completion": self.completion,
@@ -108,7 +109,7 @@ def inspect_server(client: Client, model: str = "") -> Server:
     if top == 0:
         missing["log-probabilities"] = "a chat answer comes without log-probabilities; choices are counted in samples"
     return Server(
-        name, top is not None, top or 0, bool(completion), echo, separator, forced, _context(client, entry), missing,
+        name, top is not None, top or 0, bool(completion), echo, separator, forced, _context(entry), missing,
         {key: str(entry[key]) for key in ("owned_by", "created", "root") if key in entry},
     )  # fmt: skip
 
@@ -385,18 +386,15 @@ def _text(text: str, base: str) -> str:
     return text
 
 
-def _model_entry(client: Client, model: str) -> Mapping[str, Any]:
+def _model_entry(client: Client, model: str) -> JSON:
     try:
         listing = client.get(MODELS).get("data")
     except RequestRefusedError as error:
         if error.status in (401, 403) or not model:
             raise
         return {"id": model}  # not every server lists its models
-    entries = (
-        [e for e in listing if isinstance(e, Mapping) and isinstance(e.get("id"), str)]
-        if isinstance(listing, list)
-        else []
-    )
+    listed = listing if isinstance(listing, list) else []
+    entries = [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
     names = [_text(entry["id"], client.base) for entry in entries]
     if model:
         found = [entry for entry in entries if entry["id"] == model]
@@ -413,7 +411,7 @@ def _model_entry(client: Client, model: str) -> Mapping[str, Any]:
     return entries[0]
 
 
-def _context(client: Client, entry: Mapping[str, Any]) -> int:
+def _context(entry: JSON) -> int:
     """Return the most tokens of a conversation, where vLLM or llama.cpp says it."""
     meta = entry.get("meta")
     for value in (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, Mapping) else None):
@@ -422,21 +420,19 @@ def _context(client: Client, entry: Mapping[str, Any]) -> int:
     return 0
 
 
-def _try(missing: dict[str, str], capability: str, probe: Any) -> Any:
+def _try(missing: dict[str, str], capability: str, probe: Callable[[], T]) -> T | None:
     """Return what a probe finds; None, with the reason noted, where the server refuses."""
     try:
         return probe()
-    except EvenhandError as error:
-        if isinstance(error, RequestRefusedError) and error.status in (401, 403):
-            raise
-        if (
-            isinstance(error, EndpointError)
-            and not isinstance(error, RequestRefusedError)
-            and "reached" in error.message
-        ):
+    except RequestRefusedError as error:
+        if error.status in (401, 403):
             raise
         missing[capability] = error.message
-        return None
+    except EvenhandError as error:
+        if isinstance(error, EndpointError) and "reached" in error.message:
+            raise
+        missing[capability] = error.message
+    return None
 
 
 def _chat(client: Client, model: str) -> int:
@@ -517,18 +513,20 @@ def _forced(client: Client) -> bool:
     return True
 
 
-def _first_entry(answer: JSON, base: str) -> Mapping[str, Any]:
-    entries = answer.get("completion_probabilities")
-    if not isinstance(entries, list) or not entries or not isinstance(entries[0], Mapping):
-        raise malformed(base, "log-probabilities")
+def _first_entry(answer: JSON, base: str) -> JSON:
+    return _first(answer, "completion_probabilities", "log-probabilities", base)
+
+
+def _choice(answer: JSON, base: str) -> JSON:
+    return _first(answer, "choices", "a choice", base)
+
+
+def _first(answer: JSON, field: str, what: str, base: str) -> JSON:
+    """Return the first object of a list in an answer; `what` says in an error what is missing."""
+    entries = answer.get(field)
+    if not isinstance(entries, list) or not entries or not isinstance(entries[0], dict):
+        raise malformed(base, what)
     return entries[0]
-
-
-def _choice(answer: JSON, base: str) -> Mapping[str, Any]:
-    choices = answer.get("choices")
-    if not isinstance(choices, list) or not choices or not isinstance(choices[0], Mapping):
-        raise malformed(base, "a choice")
-    return choices[0]
 
 
 def _is_log(value: object) -> bool:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -323,7 +323,7 @@ def _text_id(text: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", errors="replace"), digest_size=7).digest(), "big")
 
 
-def _characters(encoded: bytes) -> Any:
+def _characters(encoded: bytes) -> Callable[[int], int]:
     """Return a function from a byte of a UTF-8 text to the character that it belongs to."""
     starts = np.cumsum([(byte & 0xC0) != 0x80 for byte in encoded]) if encoded else np.zeros(0, dtype=np.int64)
 

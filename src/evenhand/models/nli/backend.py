@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +21,7 @@ from evenhand.models.device import torch_device
 
 Array = Any  # a numpy array or a torch tensor
 DeviceLayer = tuple[Array, Array]  # a matrix to the right of the rows, and a bias
+DeviceLayers = tuple[DeviceLayer, DeviceLayer]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,14 @@ class ArrayBackend:
     pairs_at_once: int
     single_threaded: Callable[[], AbstractContextManager[object]]
     worker: Callable[[], AbstractContextManager[object]]
+
+    def layer(self, arrays: Mapping[str, Matrix], name: str) -> DeviceLayer:
+        """Put a layer of named arrays on the device, its matrix transposed: rows times matrix is one product."""
+        return self.put(arrays[f"{name}.weight"].T), self.put(arrays[f"{name}.bias"])
+
+    def layers(self, arrays: Mapping[str, Matrix], name: str) -> DeviceLayers:
+        """Put the layers `name.0` and `name.1` on the device."""
+        return self.layer(arrays, f"{name}.0"), self.layer(arrays, f"{name}.1")
 
     def __reduce__(self) -> tuple[object, ...]:
         # Another process makes its own with one worker: there are as many such processes as cores.

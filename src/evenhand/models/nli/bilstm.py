@@ -7,15 +7,13 @@ beginning or end share states (`SentenceEncoding`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
-from evenhand.errors import FormatError
-from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.backend import Array, ArrayBackend
 from evenhand.models.nli.decomposable import apply_layers
 from evenhand.models.nli.factorised import (
     ON_CPU,
@@ -23,25 +21,24 @@ from evenhand.models.nli.factorised import (
     BlockEvaluator,
     EncodedSentences,
     PairKernel,
-    Sizes,
-    evaluate_frames,
+    PairWeights,
+    evaluate_sentences,
     is_separable,
     probe_sentences,
 )
 from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     ModelOverVectors,
-    check_array,
+    draw_arrays,
+    require_axes,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
-from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
-KIND = "bilstm"
 FORWARD, BACKWARD = 0, 1  # the two directions
 
 
-@NLI_MODELS.register(KIND)
+@NLI_MODELS.register("bilstm")
 class BiLSTM(ModelOverVectors):
     """Decomposable attention over the states of a bidirectional LSTM, so word order matters.
 
@@ -54,29 +51,8 @@ class BiLSTM(ModelOverVectors):
         Dev, Li, Phillips & Srikumar (2020), On Measuring and Mitigating Biased Inferences of Word Embeddings, AAAI.
     """
 
-    kind: ClassVar[str] = KIND
+    kind: ClassVar[str] = "bilstm"
     needs_torch: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        device: str = "cpu",
-        workers: int | None = None,
-        name: str = KIND,
-    ) -> None:
-        self.arrays = check_arrays(arrays)
-        super().__init__(
-            self.arrays["oov"],
-            vectors,
-            lower=lower,
-            normalise=normalise,
-            backend=backend(f"torch:{device}", workers=workers),
-            name=name,
-        )
 
     def __repr__(self) -> str:
         return f"BiLSTM({self.name!r}, hidden {self.hidden}, over {self.vectors!r})"
@@ -85,6 +61,14 @@ class BiLSTM(ModelOverVectors):
     def hidden(self) -> int:
         """Width of every hidden layer: the units of both directions together."""
         return 2 * int(self.arrays["lstm.recurrent"].shape[2])
+
+    @classmethod
+    def shapes(cls, arrays: Mapping[str, Matrix]) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each array for the units of a direction; without `null`, no token is prepended."""
+        require_axes(arrays, {"lstm.recurrent": 3})
+        spare, dim = arrays["oov"].shape
+        shapes = array_shapes(dim, arrays["lstm.recurrent"].shape[2], spare)
+        return {name: shape for name, shape in shapes.items() if name in arrays or name != "null"}
 
     @cached_property
     def weights_on_device(self) -> BiLSTMWeights:
@@ -98,25 +82,6 @@ class BiLSTM(ModelOverVectors):
         """Yield the whole probe, encoding every distinct sentence once; see `evaluate`."""
         return evaluate(self, probe)
 
-    def file_arrays(self) -> dict[str, Matrix]:
-        """Return the weights by their names in the model file."""
-        return self.arrays
-
-    @classmethod
-    def from_arrays(
-        cls,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = KIND,
-        device: str = "cpu",
-    ) -> BiLSTM:
-        """Return a model from arrays named as in its file; `device` is a torch device or backend."""
-        device = device.removeprefix("torch").lstrip(":") or "cpu"
-        return cls(arrays, vectors, lower=lower, normalise=normalise, device=device, name=name)
-
 
 def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:
     """Yield every phrase of the probe; pair by pair if something is joined to its slot."""
@@ -125,36 +90,25 @@ def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:
         return
     weights = model.weights_on_device
     sizes = ON_CPU if weights.bias.device.type == "cpu" else ON_GPU
-    sentences = probe_sentences(probe, model.lookup, null=weights.null is not None, subjects=sizes.subjects)
-    yield from evaluate_frames(_evaluator(model, sentences.rows, sizes), sentences, probe)
-
-
-def _evaluator(model: BiLSTM, rows: Rows, sizes: Sizes) -> BlockEvaluator:
-    weights = model.weights_on_device
+    tokens = probe_sentences(probe, model.lookup.sentence, null=weights.null is not None, subjects=sizes.subjects)
     with model.backend.worker():
-        vectors = model.backend.put(model.table(rows.tolist()))
+        vectors = model.backend.put(model.table(tokens.rows.tolist()))
         if weights.null is not None:
             vectors = weights.torch.cat([vectors, weights.null[None]])
-        return BlockEvaluator(SentenceEncoding(weights, vectors), PairKernel(weights), sizes)
+        evaluator = BlockEvaluator(SentenceEncoding(weights, vectors).phrases, PairKernel(weights), sizes)
+    yield from evaluate_sentences(evaluator, tokens, probe)
 
 
-class BiLSTMWeights:
-    """The weights on a torch backend, matrices transposed so that rows times matrix is one product."""
+class BiLSTMWeights(PairWeights):
+    """The weights on a torch backend."""
 
-    def __init__(self, arrays: dict[str, Matrix], backend: ArrayBackend) -> None:
-        self.backend, self.torch = backend, backend.xp
-
-        def layer(name: str) -> DeviceLayer:
-            return backend.put(arrays[f"{name}.weight"].T), backend.put(arrays[f"{name}.bias"])
-
+    def __init__(self, arrays: Mapping[str, Matrix], backend: ArrayBackend) -> None:
+        super().__init__(arrays, backend)
+        self.torch = backend.xp
         self.input = backend.put(arrays["lstm.input"].swapaxes(1, 2))
         self.recurrent = backend.put(arrays["lstm.recurrent"].swapaxes(1, 2))
         self.bias = backend.put(arrays["lstm.bias"])
         self.half = int(arrays["lstm.recurrent"].shape[2])
-        self.hidden = 2 * self.half
-        self.compare = layer("compare.0"), layer("compare.1")
-        self.aggregate = layer("aggregate.0"), layer("aggregate.1")
-        self.output = layer("output")
         self.null = backend.put(arrays["null"]) if "null" in arrays else None
 
 
@@ -215,38 +169,11 @@ def array_shapes(dim: int, half: int, spare: int) -> dict[str, tuple[int, ...]]:
     return shapes | {"null": (dim,), "oov": (spare, dim)}
 
 
-def check_arrays(arrays: Mapping[str, ArrayLike]) -> dict[str, Matrix]:
-    """Return the arrays in single precision; `null` may be missing, and no token is prepended then.
-
-    Raises:
-        FormatError: If an array is missing, has the wrong shape or holds NaN or infinity.
-    """
-    values = {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in arrays.items()}
-    for name, axes in (("lstm.recurrent", 3), ("oov", 2)):
-        if name not in values:
-            raise FormatError(f"the weights lack the array {name!r}")
-        if values[name].ndim != axes or not values[name].size:
-            raise FormatError(f"the array {name!r} has the shape {values[name].shape}, expected {axes} axes")
-    spare, dim = values["oov"].shape
-    shapes = array_shapes(dim, values["lstm.recurrent"].shape[2], spare)
-    if "null" not in values:
-        del shapes["null"]
-    for name, shape in shapes.items():
-        if name not in values:
-            raise FormatError(f"the weights lack the array {name!r}")
-        check_array(name, values[name], shape)
-    return {name: values[name] for name in shapes}
-
-
 def random_arrays(dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0) -> dict[str, Matrix]:
     """Return arrays of an untrained model whose answers differ between pairs; for tests and benchmarks."""
-    rng = np.random.default_rng(seed)
-    shapes = array_shapes(dim, hidden // 2, spare)
-    arrays = {name: rng.normal(0, np.sqrt(1.5 / shape[-1]), shape) for name, shape in shapes.items()}
     # Large enough that a word changes the states of the words after it, small enough that gates stay open.
-    for name, factor in (("lstm.recurrent", 2.0), ("compare.0.weight", 2.0), ("compare.1.weight", 2.0), ("oov", 2.0)):
-        arrays[name] *= factor
-    return check_arrays(arrays)
+    factors = dict.fromkeys(("lstm.recurrent", "compare.0.weight", "compare.1.weight", "oov"), 2.0)
+    return draw_arrays(array_shapes(dim, hidden // 2, spare), factors, seed)
 
 
 class Branching(NamedTuple):
@@ -274,16 +201,16 @@ class SentenceEncoding:
         put = self.weights.backend.put
         return build_trie(tokens, put), build_trie(tokens[:, ::-1], put)
 
-    def frames(self, before: Rows, after: Rows) -> tuple[SentenceTries, SentenceTries]:
-        """Return the tries of phrases without their subjects, read forward and backward."""
+    def phrases(self, before: Rows, after: Rows) -> Callable[[Rows], EncodedSentences]:
+        """Return what encodes the phrases with every subject; see `BlockEvaluator`."""
         forward, backward = self.tries(np.concatenate([before, after], axis=1))
         cut, turn = before.shape[1], after.shape[1]
-        return SentenceTries(forward[:cut], (), forward[cut:]), SentenceTries(backward[:turn], (), backward[turn:])
+        around = SentenceTries(forward[:cut], (), forward[cut:]), SentenceTries(backward[:turn], (), backward[turn:])
+        return partial(self._encode, around)
 
-    def __call__(self, frames: tuple[SentenceTries, SentenceTries], subjects: Rows) -> EncodedSentences:
-        """Encode every phrase with every subject; `subjects` is (subjects, tokens)."""
+    def _encode(self, around: tuple[SentenceTries, SentenceTries], subjects: Rows) -> EncodedSentences:
         tries = self.tries(subjects)
-        forward, backward = (frame._replace(subject=trie) for frame, trie in zip(frames, tries, strict=True))
+        forward, backward = (own._replace(subject=trie) for own, trie in zip(around, tries, strict=True))
         encoded = self._empty((*forward.before, *forward.after), subjects)
         half = self.weights.half
         for token, level in enumerate(self.readers[FORWARD].read(forward)):

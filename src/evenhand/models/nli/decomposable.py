@@ -22,88 +22,79 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
-from evenhand.errors import FormatError
-from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayers
 from evenhand.models.nli.factorised import (
     ComingGrid,
     PairLayers,
-    PhraseShape,
+    PairWeights,
+    PhraseGroup,
     Subjects,
     cut_blocks,
     is_separable,
-    phrase_shapes,
-    renumber,
+    probe_bags,
     run_jobs,
     write_block,
 )
 from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     ModelOverVectors,
-    check_array,
+    draw_arrays,
+    require_axes,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
-from evenhand.models.vectors import Vectors
 from evenhand.words.probes import Probe
 
-KIND = "decomposable-attention"
 # Parikh et al. 2016, section 3.4: words more than 10 apart share one bias. Before and after have separate biases here.
 FARTHEST = 11
 DISTANCES = 2 * FARTHEST + 1
 
-DeviceLayers = tuple[DeviceLayer, DeviceLayer]
 
-
-@NLI_MODELS.register(KIND)
+@NLI_MODELS.register("decomposable-attention")
 class DecomposableAttention(ModelOverVectors):
     """Attend, compare, aggregate. Word order matters only if the weights have intra-sentence attention.
 
-    `backend_name` is numpy, torch or torch:cuda; the formulas are the same. For `lower` and `normalise` see the base
-    class.
+    With intra-sentence attention, each token is represented by its projection beside what it attends to in its own
+    sentence, and the next layers are twice as wide. On numpy and on torch the formulas are the same.
     """
 
-    kind: ClassVar[str] = KIND
-
-    def __init__(
-        self,
-        weights: AttentionWeights,
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        backend_name: str = "numpy",
-        workers: int | None = None,
-        name: str = KIND,
-    ) -> None:
-        super().__init__(
-            weights.oov,
-            vectors,
-            lower=lower,
-            normalise=normalise,
-            backend=backend(backend_name, workers=workers),
-            name=name,
-        )
-        self.weights = weights
+    kind: ClassVar[str] = "decomposable-attention"
 
     def __repr__(self) -> str:
-        return f"DecomposableAttention({self.name!r}, hidden {self.weights.hidden}, over {self.vectors!r})"
+        return f"DecomposableAttention({self.name!r}, hidden {self.hidden}, over {self.vectors!r})"
+
+    @property
+    def hidden(self) -> int:
+        """Width of every hidden layer."""
+        return int(self.arrays["project.weight"].shape[0])
+
+    @property
+    def intra(self) -> bool:
+        """Whether tokens attend to their own sentence first."""
+        return "intra.distance" in self.arrays
+
+    @classmethod
+    def shapes(cls, arrays: Mapping[str, Matrix]) -> dict[str, tuple[int, ...]]:
+        """Return the shape of each array for the widths of the projection."""
+        require_axes(arrays, {"project.weight": 2})
+        hidden, dim = arrays["project.weight"].shape
+        return array_shapes(dim, hidden, len(arrays["oov"]), intra="intra.distance" in arrays)
 
     @cached_property
     def weights_on_device(self) -> DecomposableWeights:
         """The weights on the backend."""
-        return DecomposableWeights(self.weights, self.backend)
+        return DecomposableWeights(self.arrays, self.backend)
 
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
         return probabilities(self.weights_on_device, premise, hypothesis)
 
     def _batch(self, premise: list[tuple[int, ...]], hypothesis: list[tuple[int, ...]]) -> Matrix:
         """Compute once for each word of a batch what does not depend on its pair."""
-        if self.weights.intra:
+        if self.intra:
             return super()._batch(premise, hypothesis)
         sides, weights = [np.array(premise), np.array(hypothesis)], self.weights_on_device
         used, numbers = np.unique(np.concatenate([side.ravel() for side in sides]), return_inverse=True)
@@ -116,142 +107,11 @@ class DecomposableAttention(ModelOverVectors):
 
         With intra-sentence attention every token depends on the subject, and pairs are evaluated one by one.
         """
-        return pairwise_grids(self, probe) if self.weights.intra else evaluate(self, probe)
-
-    def file_arrays(self) -> dict[str, Matrix]:
-        """Return the weights by their names in the model file."""
-        return self.weights.arrays()
-
-    @classmethod
-    def from_arrays(
-        cls,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = KIND,
-        device: str = "numpy",
-    ) -> DecomposableAttention:
-        """Return a model from arrays named as in its file; `device` is a backend such as numpy or torch:cuda."""
-        weights = AttentionWeights.from_arrays(arrays)
-        return cls(weights, vectors, lower=lower, normalise=normalise, backend_name=device, name=name)
+        return pairwise_grids(self, probe) if self.intra else evaluate(self, probe)
 
 
-class Layer(NamedTuple):
-    """x -> weight x + bias."""
-
-    weight: Matrix  # (outputs, inputs), as in torch
-    bias: Matrix
-
-
-class TwoLayers(NamedTuple):
-    """Two layers, each followed by max(0, x)."""
-
-    first: Layer
-    second: Layer
-
-
-class IntraAttention(NamedTuple):
-    """Attention within a sentence: a network, and a bias for each distance from -FARTHEST to FARTHEST."""
-
-    network: TwoLayers
-    distance: Matrix  # (DISTANCES,)
-
-
-@dataclass(frozen=True)
-class AttentionWeights:
-    """The parameters of attend, compare and aggregate (Parikh et al. 2016) over frozen vectors.
-
-    `project` has no bias. `oov` holds the vectors for out-of-vocabulary words. With `intra`, each token is represented
-    by its projection beside what it attends to in its own sentence, and the next layers are twice as wide.
-    """
-
-    project: Matrix  # (hidden, dim)
-    attend: TwoLayers
-    compare: TwoLayers
-    aggregate: TwoLayers
-    output: Layer
-    oov: Matrix  # (spare vectors, dim)
-    intra: IntraAttention | None = None
-
-    @property
-    def dim(self) -> int:
-        """Dimension of the word vectors."""
-        return int(self.project.shape[1])
-
-    @property
-    def hidden(self) -> int:
-        """Width of every hidden layer."""
-        return int(self.project.shape[0])
-
-    def arrays(self) -> dict[str, Matrix]:
-        """Return every array by its name in the file."""
-        arrays = {"project.weight": self.project, "oov": self.oov}
-        layers = {"output": self.output}
-        networks = {"attend": self.attend, "compare": self.compare, "aggregate": self.aggregate}
-        if self.intra:
-            arrays["intra.distance"] = self.intra.distance
-            networks["intra"] = self.intra.network
-        for name, network in networks.items():
-            layers |= {f"{name}.0": network.first, f"{name}.1": network.second}
-        for name, layer in layers.items():
-            arrays |= {f"{name}.weight": layer.weight, f"{name}.bias": layer.bias}
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, ArrayLike]) -> AttentionWeights:
-        """Return weights in single precision from named arrays, the inverse of `arrays`.
-
-        Raises:
-            FormatError: If an array is missing, has the wrong shape or holds NaN or infinity.
-        """
-        values = {name: np.ascontiguousarray(array, dtype=np.float32) for name, array in arrays.items()}
-
-        def layer(name: str) -> Layer:
-            return Layer(values[f"{name}.weight"], values[f"{name}.bias"])
-
-        def network(name: str) -> TwoLayers:
-            return TwoLayers(layer(f"{name}.0"), layer(f"{name}.1"))
-
-        try:
-            weights = cls(
-                values["project.weight"],
-                network("attend"),
-                network("compare"),
-                network("aggregate"),
-                layer("output"),
-                values["oov"],
-                IntraAttention(network("intra"), values["intra.distance"]) if "intra.distance" in values else None,
-            )
-        except KeyError as error:
-            raise FormatError(f"the weights lack the array {error.args[0]!r}") from error
-        weights.check_shapes()
-        return weights
-
-    def check_shapes(self) -> None:
-        """Raise `FormatError` if the arrays do not fit together or hold NaN or infinity."""
-        if self.project.ndim != 2 or self.oov.ndim != 2 or not len(self.oov):
-            raise FormatError("the weights need a matrix project.weight and at least one spare vector in oov")
-        arrays = self.arrays()
-        for name, shape in _array_shapes(self.dim, self.hidden, len(self.oov), bool(self.intra)).items():
-            check_array(name, arrays[name], shape)
-
-    @classmethod
-    def random(
-        cls, dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0, intra: bool = False
-    ) -> AttentionWeights:
-        """Return weights of an untrained model whose answers differ between pairs; for tests and benchmarks."""
-        rng = np.random.default_rng(seed)
-        shapes = _array_shapes(dim, hidden, spare, intra)
-        arrays = {name: rng.normal(0, np.sqrt(1.5 / shape[-1]), shape) for name, shape in shapes.items()}
-        # Attention over a few hundred random coordinates would collapse to one token, and the output to one label.
-        for name, factor in (("attend.1.weight", 0.3), ("output.weight", 0.5), ("oov", 2.0)):
-            arrays[name] *= factor
-        return cls.from_arrays(arrays)
-
-
-def _array_shapes(dim: int, hidden: int, spare: int, intra: bool = False) -> dict[str, tuple[int, ...]]:
+def array_shapes(dim: int, hidden: int, spare: int, *, intra: bool = False) -> dict[str, tuple[int, ...]]:
+    """Return every array with its shape; `project` has no bias, `intra.distance` a bias for each distance."""
     shapes: dict[str, tuple[int, ...]] = {"project.weight": (hidden, dim), "oov": (spare, dim)}
     width = 2 * hidden if intra else hidden
     inputs = {"attend.0": width, "compare.0": 2 * width, "aggregate.0": 2 * hidden}
@@ -264,24 +124,25 @@ def _array_shapes(dim: int, hidden: int, spare: int, intra: bool = False) -> dic
     return shapes | {"output.weight": (len(LABELS), hidden), "output.bias": (len(LABELS),)}
 
 
-class DecomposableWeights:
-    """The weights on a backend, matrices transposed so that rows times matrix is one product."""
+def random_arrays(
+    dim: int, hidden: int = 200, *, spare: int = 100, seed: int = 0, intra: bool = False
+) -> dict[str, Matrix]:
+    """Return arrays of an untrained model whose answers differ between pairs; for tests and benchmarks."""
+    # Attention over a few hundred random coordinates would collapse to one token, and the output to one label.
+    factors = {"attend.1.weight": 0.3, "output.weight": 0.5, "oov": 2.0}
+    return draw_arrays(array_shapes(dim, hidden, spare, intra=intra), factors, seed)
 
-    def __init__(self, weights: AttentionWeights, backend: ArrayBackend) -> None:
-        self.backend, self.xp = backend, backend.xp
 
-        def put_layer(layer: Layer) -> DeviceLayer:
-            return backend.put(layer.weight.T), backend.put(layer.bias)
+class DecomposableWeights(PairWeights):
+    """The weights on a backend."""
 
-        def put_network(network: TwoLayers) -> DeviceLayers:
-            return put_layer(network.first), put_layer(network.second)
-
-        self.project = backend.put(weights.project.T)
-        self.attend, self.compare = put_network(weights.attend), put_network(weights.compare)
-        self.aggregate, self.output = put_network(weights.aggregate), put_layer(weights.output)
-        self.hidden = weights.hidden
-        self.intra = put_network(weights.intra.network) if weights.intra else None
-        self.distance = weights.intra.distance if weights.intra else None
+    def __init__(self, arrays: Mapping[str, Matrix], backend: ArrayBackend) -> None:
+        super().__init__(arrays, backend)
+        self.xp = backend.xp
+        self.project = backend.put(arrays["project.weight"].T)
+        self.attend = backend.layers(arrays, "attend")
+        self.distance = arrays.get("intra.distance")
+        self.intra = None if self.distance is None else backend.layers(arrays, "intra")
 
 
 def probabilities(weights: DecomposableWeights, premise: Array, hypothesis: Array) -> Array:
@@ -338,39 +199,39 @@ def evaluate(model: DecomposableAttention, probe: Probe) -> Iterator[Grid]:
     if not is_separable(probe):
         yield from pairwise_grids(model, probe)
         return
-    rows, shapes = renumber(list(phrase_shapes(probe, model.lookup)))
+    tokens = probe_bags(probe, model.lookup.sentence)
     with model.backend.worker():
         weights = model.weights_on_device
-        kernel = Kernel(weights, word_tables(weights, model.table(rows.tolist())))
+        kernel = Kernel(weights, word_tables(weights, model.table(tokens.rows.tolist())))
     _, premises, hypotheses = probe.shape
     step = max(1, max(PAIRS_IN_GRID, model.backend.pairs_at_once) // (premises * hypotheses))
     jobs = (
-        lambda shape=shape, start=start: _grid(kernel, shape, slice(start, start + step), probe.shape)
-        for shape in shapes
-        for start in range(0, len(shape.phrases), step)
+        lambda group=group, start=start: _grid(kernel, group, slice(start, start + step), probe.shape)
+        for group in tokens.groups
+        for start in range(0, len(group.phrases), step)
     )
     yield from run_jobs(jobs, model.backend)
 
 
-def _grid(kernel: Kernel, shape: PhraseShape, span: slice, sizes: tuple[int, int, int]) -> ComingGrid:
+def _grid(kernel: Kernel, group: PhraseGroup, span: slice, shape: tuple[int, int, int]) -> ComingGrid:
     """Return the probabilities of a few phrases, for every combination of subject lengths."""
-    phrases = shape.phrases[span]
+    phrases, (tokens,) = group.phrases[span], group.around
     backend = kernel.weights.backend
-    few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (sizes[1] * sizes[2]))
+    few = max(1, PHRASE_BLOCKS * backend.pairs_at_once // (shape[1] * shape[2]))
     with backend.worker():
-        answers = backend.empty((len(phrases), *sizes[1:], len(LABELS)))
+        answers = backend.empty((len(phrases), *shape[1:], len(LABELS)))
         for start in range(0, len(phrases), few):
             part = slice(start, start + few)
-            _fill(answers[part], kernel, shape, backend.put(shape.tokens[span][part]))
+            _fill(answers[part], kernel, group, backend.put(tokens[span][part]))
         return ComingGrid(phrases, backend.fetch(answers))
 
 
-def _fill(answers: Array, kernel: Kernel, shape: PhraseShape, tokens: Array) -> None:
+def _fill(answers: Array, kernel: Kernel, group: PhraseGroup, tokens: Array) -> None:
     """Write the probabilities of a few phrases, for every combination of subject lengths."""
     backend = kernel.weights.backend
     premise, hypothesis = (
         [(subjects.fillers, kernel.side(tokens, subjects)) for subjects in side]
-        for side in (shape.premise, shape.hypothesis)
+        for side in (group.premise, group.hypothesis)
     )
     for (p_fillers, p), (h_fillers, h) in product(premise, hypothesis):
         rows = len(h_fillers) * (len(p.attend) + len(h.attend))
@@ -401,8 +262,7 @@ class Kernel:
 
     def __init__(self, weights: DecomposableWeights, table: WordTables) -> None:
         self.weights, self.table, self.xp = weights, table, weights.xp
-        _, compare = weights.compare
-        self.layers = PairLayers(weights.backend, compare, weights.aggregate, weights.output, weights.hidden)
+        self.layers = PairLayers(weights.backend, weights.compare[1], weights.aggregate, weights.output, weights.hidden)
 
     def side(self, phrase: Array, subjects: Subjects) -> BlockSide:
         """Return what depends on the phrases and one side's subjects only."""

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix, Rows
-from evenhand.errors import FormatError, UsageError, require
+from evenhand.errors import UsageError, require
 from evenhand.models.device import run_in_batches
 from evenhand.models.encoders.elmo.encoder import Elmo, TokenTable
-from evenhand.models.nli.backend import ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.backend import backend
 from evenhand.models.nli.over_vectors import (
     ModelFile,
-    check_array,
+    check_arrays,
     errors_name,
     read_model_file,
+    require_axes,
     write_model_file,
 )
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, pairwise_grids, require_equal_lengths
@@ -30,7 +31,7 @@ from evenhand.words.probes import Probe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from evenhand.models.nli.factorised import EncodedSentences
+    from evenhand.models.nli.factorised import EncodedSentences, PairWeights
     from evenhand.models.nli.networks import ElmoNLINetwork
 
 KIND = "elmo-bilstm"
@@ -132,7 +133,7 @@ class ElmoNLI:
             ON_GPU,
             BlockEvaluator,
             PairKernel,
-            evaluate_frames,
+            evaluate_sentences,
             is_separable,
             probe_sentences,
         )
@@ -141,85 +142,57 @@ class ElmoNLI:
             yield from pairwise_grids(self, probe)
             return
         sizes = ON_GPU._replace(tokens=GPU_TOKENS) if self.elmo.device.type == "cuda" else ON_CPU
-        words = _WordNumbers()
-        sentences = probe_sentences(probe, words, null=False, subjects=sizes.subjects)
-        names = list(words.numbers)
+        numbers: dict[str, int] = {}  # of words, as they occur
+
+        def look_up(text: str) -> tuple[int, ...]:
+            return tuple(numbers.setdefault(word, len(numbers)) for word in split_words(text))
+
+        tokens = probe_sentences(probe, look_up, null=False, subjects=sizes.subjects)
+        names = list(numbers)
         table = self.elmo.token_table(names)
-        order = [table.rows[names[row]] for row in sentences.rows]
-        evaluator = BlockEvaluator(ElmoFrames(self, table, order), PairKernel(self.pair_weights), sizes)
-        yield from evaluate_frames(evaluator, sentences, probe)
+        order = [table.rows[names[row]] for row in tokens.rows]
+        evaluator = BlockEvaluator(ElmoSentences(self, table, order).phrases, PairKernel(self.pair_weights), sizes)
+        yield from evaluate_sentences(evaluator, tokens, probe)
 
     @cached_property
-    def pair_weights(self) -> ElmoPairWeights:
+    def pair_weights(self) -> PairWeights:
         """The layers after the states, on the device."""
-        device = str(self.elmo.device)
-        array_backend = backend(f"torch:{device}", workers=1)
+        from evenhand.models.nli.factorised import PairWeights
 
-        def layer(name: str) -> DeviceLayer:
-            return array_backend.put(self.arrays[f"{name}.weight"].T), array_backend.put(self.arrays[f"{name}.bias"])
-
-        def two(name: str) -> tuple[DeviceLayer, DeviceLayer]:
-            return layer(f"{name}.layers.0"), layer(f"{name}.layers.1")
-
-        return ElmoPairWeights(array_backend, self.network.hidden, two("compare"), two("aggregate"), layer("output"))
+        return PairWeights(self.arrays, backend(f"torch:{self.elmo.device}", workers=1), inside=".layers")
 
 
-class ElmoPairWeights(NamedTuple):
-    """The layers after the states; see `factorised.bilstm.PairWeights`."""
-
-    backend: ArrayBackend
-    hidden: int
-    compare: tuple[DeviceLayer, DeviceLayer]
-    aggregate: tuple[DeviceLayer, DeviceLayer]
-    output: DeviceLayer
-
-
-class ElmoFrames:
-    """Encodes the phrases of a frame with the subjects of a group; all sentences of a call have the same length."""
+class ElmoSentences:
+    """Encodes phrases with the subjects of a group; all sentences of a call have the same length."""
 
     def __init__(self, model: ElmoNLI, table: TokenTable, order: Sequence[int]) -> None:
-        self.model, self.table, self.weights = model, table, model.pair_weights
+        self.model, self.table, self.torch = model, table, model.pair_weights.backend.xp
         self.order = np.array(order, np.int64)
-        (matrix, self.bias), _ = self.weights.compare
+        (matrix, self.bias), _ = model.pair_weights.compare
         self.own, self.other = matrix.chunk(2)
 
-    def frames(self, before: Rows, after: Rows) -> tuple[Rows, Rows]:
-        """Return the parts of the phrases around the subject."""
-        return before, after
+    def phrases(self, before: Rows, after: Rows) -> Callable[[Rows], EncodedSentences]:
+        """Return what encodes the phrases with every subject; see `factorised.BlockEvaluator`."""
+        return partial(self._encode, before, after)
 
-    def __call__(self, frames: tuple[Rows, Rows], subjects: Rows) -> EncodedSentences:
-        """Return the states of every phrase with every subject."""
+    def _encode(self, before: Rows, after: Rows, subjects: Rows) -> EncodedSentences:
         from evenhand.models.nli.factorised import EncodedSentences
 
-        torch = self.weights.backend.xp
-        before, after = frames
         phrases, count = len(before), len(subjects)
         parts = [np.repeat(before, count, 0), np.tile(subjects, (phrases, 1)), np.repeat(after, count, 0)]
         rows = self.order[np.concatenate(parts, 1)]
         step = max(1, (GPU_TOKENS if self.model.elmo.device.type == "cuda" else CPU_TOKENS) // rows.shape[1])
-        states = torch.cat([self._states(rows[start : start + step]) for start in range(0, len(rows), step)])
+        states = self.torch.cat([self._states(rows[start : start + step]) for start in range(0, len(rows), step)])
         shaped = states.view(phrases, count, rows.shape[1], -1).transpose(1, 2)
         return EncodedSentences(shaped, shaped @ self.own + self.bias, shaped @ self.other)
 
     def _states(self, rows: Rows) -> Tensor:
-        torch = self.weights.backend.xp
-        ids = torch.as_tensor(rows, device=self.model.elmo.device)
-        lengths = torch.full((len(rows),), rows.shape[1], device=ids.device)
+        ids = self.torch.as_tensor(rows, device=self.model.elmo.device)
+        lengths = self.torch.full((len(rows),), rows.shape[1], device=ids.device)
         layers = self.model.elmo.batch_layers(self.table, ids, lengths)
-        inside = torch.ones(1, *ids.shape, dtype=torch.bool, device=ids.device)
-        states: Tensor = self.model.network.encode(torch.cat(layers, -1)[None].float(), inside)[0]
+        inside = self.torch.ones(1, *ids.shape, dtype=self.torch.bool, device=ids.device)
+        states: Tensor = self.model.network.encode(self.torch.cat(layers, -1)[None].float(), inside)[0]
         return states
-
-
-class _WordNumbers:
-    """Numbers words as they occur."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[str, int] = {}
-
-    def sentence(self, text: str) -> tuple[int, ...]:
-        """Return the numbers of a sentence's words."""
-        return tuple(self.numbers.setdefault(word, len(self.numbers)) for word in split_words(text))
 
 
 def _padded(starts: Rows, lengths: Rows) -> tuple[Rows, np.ndarray]:
@@ -239,9 +212,7 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
     torch = require("torch", extra="models")
     from evenhand.models.nli.networks import ElmoNLINetwork
 
-    for name, axes in (("scores", 2), ("lstm.input", 3), ("output.weight", 2)):
-        if name not in arrays or arrays[name].ndim != axes:
-            raise FormatError(f"the weights lack the array {name!r} of {axes} axes")
+    require_axes(arrays, {"scores": 2, "lstm.input": 3, "output.weight": 2})
     layers, dim = arrays["scores"].shape[1], arrays["lstm.input"].shape[2]
     if (layers, dim) != (elmo.layers + 1, elmo.dim):
         raise UsageError(
@@ -250,12 +221,11 @@ def _network(arrays: Mapping[str, Matrix], elmo: Elmo) -> ElmoNLINetwork:
         )
     hidden, states = arrays["output.weight"].shape[1], arrays["lstm.input"].shape[1] // 2
     network = ElmoNLINetwork(1, dim, hidden, layers=layers, states=states)
-    for name, parameter in network.named_parameters():
-        if name not in arrays:
-            raise FormatError(f"the weights lack the array {name!r}")
-        check_array(name, arrays[name], tuple(parameter.shape[1:]))
-        with torch.no_grad():
-            parameter.copy_(torch.from_numpy(arrays[name])[None])
+    parameters = dict(network.named_parameters())
+    checked = check_arrays(arrays, {name: tuple(part.shape[1:]) for name, part in parameters.items()})
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(torch.from_numpy(checked[name])[None])
     network.to(elmo.device)
     network.eval()
     return network

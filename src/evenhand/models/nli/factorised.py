@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from threading import local
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
-from evenhand.models.nli.over_vectors import Lookup
 from evenhand.models.nli.protocol import LABELS, Grid
 from evenhand.models.tokenizing import split_words
 from evenhand.words.probes import Probe
@@ -43,42 +42,23 @@ ON_CPU = Sizes(pairs=32_768, subjects=41, tokens=3_000, rows=3_500)
 ON_GPU = Sizes(pairs=300_000, subjects=512, tokens=400_000, rows=1_500_000)
 
 
-class FrameEncoder(Protocol):
-    """Encodes every phrase of a frame with every subject of a group."""
+class PairWeights:
+    """The layers after the tokens are encoded, on a backend.
 
-    @property
-    def weights(self) -> PairWeights:
-        """The weights of the pair formulas."""
+    Attributes:
+        compare: two layers over a token and what it attends to.
+        aggregate: two layers over the sums of both sentences.
+        output: the last layer.
+        hidden: width of the layers.
+    """
 
-    def frames(self, before: Rows, after: Rows) -> Any:
-        """Prepare phrases without their subjects."""
-
-    def __call__(self, frames: Any, subjects: Rows) -> EncodedSentences:
-        """Return the states of all sentences."""
-
-
-class PairWeights(Protocol):
-    """The layers after the states: matrices to the right of the rows, each with its bias."""
-
-    @property
-    def backend(self) -> ArrayBackend:
-        """Where the arrays are."""
-
-    @property
-    def hidden(self) -> int:
-        """Width of the layers."""
-
-    @property
-    def compare(self) -> tuple[DeviceLayer, DeviceLayer]:
-        """Two layers over a state and what it attends to."""
-
-    @property
-    def aggregate(self) -> tuple[DeviceLayer, DeviceLayer]:
-        """Two layers over the sums of both sentences."""
-
-    @property
-    def output(self) -> DeviceLayer:
-        """The last layer."""
+    def __init__(self, arrays: Mapping[str, Matrix], backend: ArrayBackend, *, inside: str = "") -> None:
+        """Put named arrays on a backend; `inside` stands between the name of a network and that of its layers."""
+        self.backend = backend
+        self.compare = backend.layers(arrays, f"compare{inside}")
+        self.aggregate = backend.layers(arrays, f"aggregate{inside}")
+        self.output = backend.layer(arrays, "output")
+        self.hidden = len(arrays["output.weight"][0])
 
 
 @dataclass(frozen=True)
@@ -98,44 +78,48 @@ class EncodedSentences:
 
 
 class BlockEvaluator(NamedTuple):
-    """The encoder and the pair formulas that every block of a probe uses."""
+    """What every block of a probe uses.
 
-    encoder: FrameEncoder
+    `phrases` prepares phrases, given their tokens before and after the subject. It returns a function that encodes them
+    with every subject of a group.
+    """
+
+    phrases: Callable[[Rows, Rows], Callable[[Rows], EncodedSentences]]
     kernel: PairKernel
     sizes: Sizes
 
 
-def evaluate_frames(evaluator: BlockEvaluator, sentences: ProbeSentences, probe: Probe) -> Iterator[Grid]:
+def evaluate_sentences(evaluator: BlockEvaluator, tokens: ProbeTokens, probe: Probe) -> Iterator[Grid]:
     """Yield every phrase of the probe, block by block."""
     jobs = (
-        lambda frames=frames, part=part: _frame_grid(evaluator, frames, part, probe.shape)
-        for frames in sentences.frames
-        for part in _parts(frames, evaluator.sizes, probe.shape)
+        lambda group=group, part=part: _grid(evaluator, group, part, probe.shape)
+        for group in tokens.groups
+        for part in _parts(group, evaluator.sizes, probe.shape)
     )
     with evaluator.kernel.backend.single_threaded():
-        yield from run_jobs(jobs, evaluator.encoder.weights.backend)
+        yield from run_jobs(jobs, evaluator.kernel.source)
 
 
-def _parts(frames: Frames, sizes: Sizes, shape: tuple[int, int, int]) -> list[slice]:
+def _parts(group: PhraseGroup, sizes: Sizes, shape: tuple[int, int, int]) -> list[slice]:
     """Return the phrases in parts that are processed at once."""
-    around = frames.before.shape[1] + frames.after.shape[1]
-    most = max(group.tokens.size + around * len(group.tokens) for group in (*frames.premise, *frames.hypothesis))
+    around = sum(part.shape[1] for part in group.around)
+    most = max(own.tokens.size + around * len(own.tokens) for own in (*group.premise, *group.hypothesis))
     step = max(1, min(sizes.tokens // most, sizes.pairs // (shape[1] * shape[2])))
-    return [slice(start, start + step) for start in range(0, len(frames.phrases), step)]
+    return [slice(start, start + step) for start in range(0, len(group.phrases), step)]
 
 
-def _frame_grid(evaluator: BlockEvaluator, frames: Frames, part: slice, shape: tuple[int, int, int]) -> ComingGrid:
-    """Return the probabilities of a few phrases, for every combination of subject groups."""
-    phrases, encoder, kernel = frames.phrases[part], evaluator.encoder, evaluator.kernel
-    with encoder.weights.backend.worker():
+def _grid(evaluator: BlockEvaluator, group: PhraseGroup, part: slice, shape: tuple[int, int, int]) -> ComingGrid:
+    """Return the probabilities of a few phrases, for every combination of subject lengths."""
+    phrases, kernel, (before, after) = group.phrases[part], evaluator.kernel, group.around
+    with kernel.source.worker():
         answers = kernel.backend.empty((len(phrases), *shape[1:], len(LABELS)))
-        around = encoder.frames(frames.before[part], frames.after[part])
+        encode = evaluator.phrases(before[part], after[part])
 
-        def encode(side: tuple[Subjects, ...]) -> Iterator[tuple[Rows, EncodedSentences]]:
-            return ((group.fillers, kernel.load(encoder(around, group.tokens))) for group in side)
+        def encoded(side: tuple[Subjects, ...]) -> Iterator[tuple[Rows, EncodedSentences]]:
+            return ((own.fillers, kernel.load(encode(own.tokens))) for own in side)
 
-        hypotheses = list(encode(frames.hypothesis))
-        for (p_fillers, p), (h_fillers, h) in ((p, h) for p in encode(frames.premise) for h in hypotheses):
+        hypotheses = list(encoded(group.hypothesis))
+        for (p_fillers, p), (h_fillers, h) in ((p, h) for p in encoded(group.premise) for h in hypotheses):
             rows = len(h_fillers) * (p.states.shape[1] + h.states.shape[1])
             for span, premises in cut_blocks(len(phrases), len(p_fillers), each=rows, most=evaluator.sizes.rows):
                 block = kernel.probabilities(p.part(span, premises), h.part(span, slice(None)))
@@ -236,83 +220,10 @@ def run_jobs(jobs: Iterator[Callable[[], ComingGrid]], backend: ArrayBackend) ->
             yield waiting.popleft().result().result()
 
 
-@dataclass(frozen=True)
-class Frames:
-    """Phrases with the same number of tokens before and after the same determiner, and the subjects between them."""
-
-    phrases: Rows
-    before: Rows  # (phrases, tokens)
-    after: Rows
-    premise: tuple[Subjects, ...]
-    hypothesis: tuple[Subjects, ...]
-
-
-@dataclass(frozen=True)
-class ProbeSentences:
-    """All frames of a probe, with tokens numbered among `rows`, the rows of the table that occur."""
-
-    rows: Rows
-    frames: tuple[Frames, ...]
-
-
-def probe_sentences(probe: Probe, lookup: SentenceLookup, *, null: bool, subjects: int) -> ProbeSentences:
-    """Return the sentences of a probe, with at most `subjects` subjects in a group.
-
-    With `null`, a further token, numbered after all words, precedes each sentence.
-    """
-    frames = list(_frames(probe, lookup, subjects))
-    parts = [part for frame in frames for part in (frame.before, frame.after)]
-    parts += [group.tokens for frame in frames for group in (*frame.premise, *frame.hypothesis)]
-    rows = np.unique(np.concatenate([part.ravel() for part in parts]))
-    return ProbeSentences(rows, tuple(_renumber_frames(frame, rows, null=null) for frame in frames))
-
-
-def _frames(probe: Probe, lookup: SentenceLookup, subjects: int) -> Iterator[Frames]:
-    groups: dict[tuple[str, int, int], list[tuple[int, TokenRows, TokenRows]]] = defaultdict(list)
-    for number, phrase in enumerate(probe.phrases.all):
-        before, after = lookup.sentence(phrase.before), lookup.sentence(phrase.after)
-        groups[phrase.determiner, len(before), len(after)].append((number, before, after))
-    for (determiner, _, _), phrases in groups.items():
-        numbers, befores, afters = zip(*phrases, strict=True)
-        sides = (
-            tuple(by_length([lookup.sentence(text) for text in probe.subjects(side, determiner)], at_once=subjects))
-            for side in ("premise", "hypothesis")
-        )
-        yield Frames(np.array(numbers), _matrix(befores), _matrix(afters), *sides)
-
-
-def _matrix(tokens: Sequence[TokenRows]) -> Rows:
-    return np.array(tokens, dtype=np.int64).reshape(len(tokens), -1)
-
-
-def _renumber_frames(frames: Frames, rows: Rows, *, null: bool) -> Frames:
-    def number(tokens: Rows) -> Rows:
-        return np.asarray(np.searchsorted(rows, tokens), dtype=np.int64)
-
-    def side(groups: tuple[Subjects, ...]) -> tuple[Subjects, ...]:
-        return tuple(Subjects(group.fillers, number(group.tokens)) for group in groups)
-
-    before = number(frames.before)
-    front = np.full((len(before), int(null)), len(rows), dtype=np.int64)
-    return Frames(
-        frames.phrases,
-        np.concatenate([front, before], axis=1),
-        number(frames.after),
-        side(frames.premise),
-        side(frames.hypothesis),
-    )
-
-
 TokenRows = tuple[int, ...]
+LookUp = Callable[[str], TokenRows]  # from a text to the rows of its tokens
 FILLERS_AT_ONCE = 512
 JOINS = "-'’_"
-
-
-class SentenceLookup(Protocol):
-    """Numbers the tokens of sentences."""
-
-    def sentence(self, text: str) -> TokenRows:
-        """Return the rows of a sentence's tokens."""
 
 
 @dataclass(frozen=True)
@@ -324,13 +235,103 @@ class Subjects:
 
 
 @dataclass(frozen=True)
-class PhraseShape:
-    """Phrases with the same determiner and number of shared tokens, and the subjects that go with them."""
+class PhraseGroup:
+    """Phrases with the same determiner and numbers of tokens, and the subjects that go with them.
+
+    `around` has the tokens of their parts, (phrases, tokens) each: those before and after the subject, or all together
+    for a network that ignores order.
+    """
 
     phrases: Rows
-    tokens: Rows  # (phrases, shared tokens)
+    around: tuple[Rows, ...]
     premise: tuple[Subjects, ...]
     hypothesis: tuple[Subjects, ...]
+
+
+@dataclass(frozen=True)
+class ProbeTokens:
+    """All phrases of a probe, with tokens numbered among `rows`, the rows of the table that occur."""
+
+    rows: Rows
+    groups: tuple[PhraseGroup, ...]
+
+
+def probe_sentences(probe: Probe, look_up: LookUp, *, null: bool, subjects: int) -> ProbeTokens:
+    """Return the sentences of a probe, with at most `subjects` subjects in a group.
+
+    With `null`, a further token, numbered after all words, precedes each sentence.
+    """
+    groups: dict[tuple[str, int, int], list[tuple[int, TokenRows, TokenRows]]] = defaultdict(list)
+    for number, phrase in enumerate(probe.phrases.all):
+        before, after = look_up(phrase.before), look_up(phrase.after)
+        groups[phrase.determiner, len(before), len(after)].append((number, before, after))
+    found = []
+    for (determiner, _, _), phrases in groups.items():
+        numbers, befores, afters = zip(*phrases, strict=True)
+        sides = (tuple(by_length(own, at_once=subjects)) for own in _subjects(probe, look_up, determiner))
+        found.append(PhraseGroup(np.array(numbers), (_matrix(befores), _matrix(afters)), *sides))
+    tokens = _numbered(found)
+    return (
+        replace(tokens, groups=tuple(_after_null(group, len(tokens.rows)) for group in tokens.groups))
+        if null
+        else tokens
+    )
+
+
+def probe_bags(probe: Probe, look_up: LookUp) -> ProbeTokens:
+    """Return the sentences of a probe for a network that ignores order.
+
+    Tokens that all subjects share belong to the phrases.
+    """
+    groups: dict[tuple[str, int], list[tuple[int, TokenRows]]] = defaultdict(list)
+    for number, phrase in enumerate(probe.phrases.all):
+        shared = look_up(phrase.before) + look_up(phrase.after)
+        groups[phrase.determiner, len(shared)].append((number, shared))
+    found = []
+    for (determiner, _), phrases in groups.items():
+        premise, hypothesis = _subjects(probe, look_up, determiner)
+        common = _common([*premise, *hypothesis])
+        sides = (tuple(by_length([_without(own, common) for own in side])) for side in (premise, hypothesis))
+        rows = _matrix([shared + common for _, shared in phrases])
+        found.append(PhraseGroup(np.array([number for number, _ in phrases]), (rows,), *sides))
+    return _numbered(found)
+
+
+def _subjects(probe: Probe, look_up: LookUp, determiner: str) -> tuple[list[TokenRows], list[TokenRows]]:
+    """Return the tokens of the subjects of both sides."""
+    premise, hypothesis = (probe.subjects(side, determiner) for side in ("premise", "hypothesis"))
+    return [look_up(text) for text in premise], [look_up(text) for text in hypothesis]
+
+
+def _matrix(tokens: Sequence[TokenRows]) -> Rows:
+    return np.array(tokens, dtype=np.int64).reshape(len(tokens), -1)
+
+
+def _numbered(groups: Sequence[PhraseGroup]) -> ProbeTokens:
+    """Return groups whose tokens are numbered among the rows that occur in any of them."""
+    parts = [part for group in groups for part in group.around]
+    parts += [own.tokens for group in groups for own in (*group.premise, *group.hypothesis)]
+    rows = np.unique(np.concatenate([part.ravel() for part in parts]))
+
+    def number(tokens: Rows) -> Rows:
+        return np.asarray(np.searchsorted(rows, tokens), dtype=np.int64)
+
+    def side(subjects: tuple[Subjects, ...]) -> tuple[Subjects, ...]:
+        return tuple(Subjects(own.fillers, number(own.tokens)) for own in subjects)
+
+    return ProbeTokens(
+        rows,
+        tuple(
+            PhraseGroup(group.phrases, tuple(map(number, group.around)), side(group.premise), side(group.hypothesis))
+            for group in groups
+        ),
+    )
+
+
+def _after_null(group: PhraseGroup, null: int) -> PhraseGroup:
+    """Return phrases that begin with one more token."""
+    before, after = group.around
+    return replace(group, around=(np.concatenate([np.full((len(before), 1), null), before], axis=1), after))
 
 
 def is_separable(probe: Probe) -> bool:
@@ -342,22 +343,6 @@ def is_separable(probe: Probe) -> bool:
 
 def _open(neighbour: str) -> bool:
     return not neighbour or not (neighbour.isalnum() or neighbour in JOINS)
-
-
-def phrase_shapes(probe: Probe, lookup: Lookup) -> Iterator[PhraseShape]:
-    """Yield the phrases of a probe grouped by shape."""
-    groups: dict[tuple[str, int], list[tuple[int, TokenRows]]] = defaultdict(list)
-    for number, phrase in enumerate(probe.phrases.all):
-        shared = lookup.sentence(phrase.before) + lookup.sentence(phrase.after)
-        groups[phrase.determiner, len(shared)].append((number, shared))
-    for (determiner, _), phrases in groups.items():
-        premise, hypothesis = (
-            [lookup.sentence(text) for text in probe.subjects(side, determiner)] for side in ("premise", "hypothesis")
-        )
-        common = _common([*premise, *hypothesis])
-        rows = np.array([shared + common for _, shared in phrases], dtype=np.int64)
-        sides = (tuple(by_length([_without(own, common) for own in side])) for side in (premise, hypothesis))
-        yield PhraseShape(np.array([number for number, _ in phrases]), rows, *sides)
 
 
 def _common(subjects: Sequence[TokenRows]) -> TokenRows:
@@ -393,21 +378,6 @@ def cut_blocks(phrases: int, subjects: int, *, each: int, most: int) -> Iterator
     for start in range(0, phrases, few):
         for first in range(0, subjects, some):
             yield slice(start, start + few), slice(first, first + some)
-
-
-def renumber(shapes: Sequence[PhraseShape]) -> tuple[Rows, list[PhraseShape]]:
-    """Return the rows of all tokens that occur, and the shapes with tokens numbered among them."""
-    parts = [shape.tokens for shape in shapes]
-    parts += [subjects.tokens for shape in shapes for subjects in (*shape.premise, *shape.hypothesis)]
-    rows = np.unique(np.concatenate([part.ravel() for part in parts]))
-
-    def number(tokens: Rows) -> Rows:
-        return np.asarray(np.searchsorted(rows, tokens), dtype=np.int64)
-
-    def local(side: tuple[Subjects, ...]) -> tuple[Subjects, ...]:
-        return tuple(Subjects(subjects.fillers, number(subjects.tokens)) for subjects in side)
-
-    return rows, [PhraseShape(s.phrases, number(s.tokens), local(s.premise), local(s.hypothesis)) for s in shapes]
 
 
 TILE_ROWS = 32

@@ -58,11 +58,19 @@ class StackedMLP(nn.Module):  # type: ignore[misc]
         return x
 
 
+class StackedIntraAttention(StackedMLP):
+    """Attention within a sentence: queries of tokens, and a bias for each distance."""
+
+    def __init__(self, members: int, width: int, dropout: float) -> None:
+        super().__init__(members, width, width, dropout)
+        self.distance = nn.Parameter(torch.zeros(members, DISTANCES))
+
+
 class StackedNetwork(nn.Module):  # type: ignore[misc]
     """Base class of the architectures.
 
-    A subclass is constructed as `(members, dim, hidden, dropout)` and defines `forward`, `arrays` and `model_class`.
-    `initialise` fills every parameter; a subclass overrides `initial_values` for those with other initial values.
+    A subclass is constructed as `(members, dim, hidden, dropout)` and defines `forward` and `model_class`. `initialise`
+    fills every parameter; a subclass overrides `initial_values` for those with other initial values.
     """
 
     model_class: ClassVar[type[ModelOverVectors]]
@@ -94,7 +102,8 @@ class StackedNetwork(nn.Module):  # type: ignore[misc]
 
     def arrays(self, member: int) -> dict[str, Matrix]:
         """Return one member's parameters by their names in a model file; the trainer adds `oov`."""
-        raise NotImplementedError
+        parameters = self.named_parameters()
+        return {name.replace(".layers.", "."): member_array(parameter, member) for name, parameter in parameters}
 
     def initialise(self, seeds: Sequence[int]) -> None:
         """Initialise each member from its seed: a seed gives the same values in any stack and on any device."""
@@ -145,8 +154,7 @@ class DecomposableNetwork(StackedNetwork):
         super().__init__(members, dim, hidden)
         width = 2 * hidden if intra_attention else hidden
         self.project = StackedLinear(members, dim, hidden, bias=False)
-        self.intra = StackedMLP(members, hidden, hidden, dropout) if intra_attention else None
-        self.distance = nn.Parameter(torch.zeros(members, DISTANCES)) if intra_attention else None
+        self.intra = StackedIntraAttention(members, hidden, dropout) if intra_attention else None
         self.attend = StackedMLP(members, width, hidden, dropout)
         self.compare = StackedMLP(members, 2 * width, hidden, dropout)
         self.aggregate = StackedMLP(members, 2 * hidden, hidden, dropout)
@@ -174,23 +182,12 @@ class DecomposableNetwork(StackedNetwork):
 
     def attend_within(self, tokens: Tensor, mask: Tensor) -> Tensor:
         """Append to each token what it attends to in its own sentence, with intra-attention."""
-        if self.intra is None or self.distance is None:
+        if self.intra is None:
             return tokens
         queries = self.intra(tokens)
         indices = torch.as_tensor(distance_indices(tokens.shape[2]), device=tokens.device)
-        scores = queries @ queries.transpose(-1, -2) + self.distance[:, indices][:, None]
+        scores = queries @ queries.transpose(-1, -2) + self.intra.distance[:, indices][:, None]
         return torch.cat([tokens, attend(scores, tokens, mask).to(tokens.dtype)], -1)
-
-    def arrays(self, member: int) -> dict[str, Matrix]:
-        """Return one member's parameters by their names in a model file."""
-        layers: dict[str, StackedLinear] = {"project": self.project, "output": self.output}
-        for name in ("attend", "compare", "aggregate", *(["intra"] if self.intra is not None else [])):
-            layers |= {f"{name}.{number}": layer for number, layer in enumerate(getattr(self, name).layers)}
-        parameters = {f"{name}.weight": layer.weight for name, layer in layers.items()}
-        parameters |= {f"{name}.bias": layer.bias for name, layer in layers.items() if layer.bias is not None}
-        if self.distance is not None:
-            parameters["intra.distance"] = self.distance
-        return {name: member_array(parameter, member) for name, parameter in parameters.items()}
 
 
 NULL_SD = 0.05  # standard deviation of the null token's vector, as of every random vector in the authors' code
@@ -238,15 +235,6 @@ class BiLSTMNetwork(StackedNetwork):
         if name == "null":
             return torch.randn(shape, generator=generator) * NULL_SD
         return torch.zeros(shape) if name.endswith("bias") else super().initial_values(name, shape, generator)
-
-    def arrays(self, member: int) -> dict[str, Matrix]:
-        """Return one member's parameters by their names in a model file, except `oov`."""
-        named = {f"lstm.{name}": parameter for name, parameter in self.lstm.named_parameters()}
-        for name in ("compare", "aggregate"):
-            for number, layer in enumerate(getattr(self, name).layers):
-                named |= {f"{name}.{number}.weight": layer.weight, f"{name}.{number}.bias": layer.bias}
-        named |= {"output.weight": self.output.weight, "output.bias": self.output.bias, "null": self.null}
-        return {name: member_array(parameter, member) for name, parameter in named.items()}
 
 
 class StackedBiLSTM(nn.Module):  # type: ignore[misc]

@@ -20,7 +20,7 @@ from evenhand.errors import FormatError, UsageError, shown
 from evenhand.files import existing, writing
 from evenhand.models.device import resolve_device
 from evenhand.models.model_files import parse_metadata, read_header, read_tensor
-from evenhand.models.nli.backend import Array, ArrayBackend
+from evenhand.models.nli.backend import Array, backend
 from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_lengths
 from evenhand.models.tokenizing import split_words
 from evenhand.models.vectors import Vectors
@@ -30,16 +30,21 @@ from evenhand.registry import Registry
 class ModelOverVectors:
     """An NLI model over word vectors.
 
-    A subclass registers itself in `NLI_MODELS` under its `kind`, and implements the forward pass (`_probabilities`),
-    `from_arrays` and `file_arrays`.
+    A subclass registers itself in `NLI_MODELS` under its `kind`, and implements the forward pass (`_probabilities`) and
+    `shapes`.
 
     Args:
-        oov: Vectors for out-of-vocabulary words, one row each.
+        arrays: The weights by their names in the model file. `oov` has vectors for out-of-vocabulary words as rows.
         vectors: The word vectors.
         lower: Look words up in lower case, as Dev et al. 2020 do.
         normalise: Scale vectors to unit length, as the code that Dawkins 2021 builds on does.
-        backend: Where the arrays live.
-        name: The name of the model.
+        device: Where it runs: cpu, cuda, or a full backend name: numpy, torch, torch:cuda:1.
+        workers: Number of threads that evaluate probes; all cores by default.
+        name: The name of the model; its kind by default.
+
+    Raises:
+        FormatError: If an array is missing, has the wrong shape or holds NaN or infinity.
+        UsageError: If the vectors have another dimension than those that the model was trained on.
     """
 
     kind: ClassVar[str]
@@ -47,16 +52,33 @@ class ModelOverVectors:
     needs_torch: ClassVar[bool] = False
 
     def __init__(
-        self, oov: Matrix, vectors: Vectors, *, lower: bool, normalise: bool, backend: ArrayBackend, name: str
+        self,
+        arrays: Mapping[str, ArrayLike],
+        vectors: Vectors,
+        *,
+        lower: bool = True,
+        normalise: bool = False,
+        device: str = "cpu",
+        workers: int | None = None,
+        name: str = "",
     ) -> None:
-        if oov.shape[1] != vectors.dim:
+        given = {key: np.ascontiguousarray(array, dtype=np.float32) for key, array in arrays.items()}
+        require_axes(given, {"oov": 2})
+        self.arrays = check_arrays(given, self.shapes(given))
+        self.oov, self.vectors, self.name = self.arrays["oov"], vectors, name or self.kind
+        if self.oov.shape[1] != vectors.dim:
             raise UsageError(
-                f"the model reads vectors of dimension {oov.shape[1]}, and {vectors.name} has {vectors.dim}",
+                f"the model reads vectors of dimension {self.oov.shape[1]}, and {vectors.name} has {vectors.dim}",
                 hint="use the vectors it was trained on, or a mitigated version of them",
             )
-        self.oov, self.vectors, self.name = oov, vectors, name
-        self.lower, self.normalise, self.backend = lower, normalise, backend
-        self.lookup = Lookup(vectors, len(oov), lower)
+        self.lower, self.normalise = lower, normalise
+        self.backend = backend(backend_name(device, numpy=not self.needs_torch), workers=workers)
+        self.lookup = Lookup(vectors, len(self.oov), lower)
+
+    @classmethod
+    def shapes(cls, arrays: Mapping[str, Matrix]) -> dict[str, tuple[int, ...]]:
+        """Return the shape that each array must have, given those that say the sizes of the network."""
+        return {name: array.shape for name, array in arrays.items()}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], vectors: Vectors, *, device: str = "cpu") -> ModelOverVectors:
@@ -64,29 +86,10 @@ class ModelOverVectors:
         file = read_model_file(Path(path), kind=cls.kind)
         return build(file, vectors, path=Path(path), device=device)
 
-    @classmethod
-    def from_arrays(
-        cls,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = "",
-        device: str = "cpu",
-    ) -> ModelOverVectors:
-        """Return a model from arrays named as in its file."""
-        raise NotImplementedError
-
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
         """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
         config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
-        arrays = self.file_arrays()
-        return write_model_file(Path(path), kind=self.kind, arrays=arrays, config={**config, **about}, dtype=dtype)
-
-    def file_arrays(self) -> Mapping[str, Matrix]:
-        """Return the weights by their names in the model file, `oov` included."""
-        raise NotImplementedError
+        return write_model_file(Path(path), kind=self.kind, arrays=self.arrays, config={**config, **about}, dtype=dtype)
 
     def __getstate__(self) -> dict[str, object]:
         # The copy in another process puts the weights on its own device.
@@ -203,27 +206,12 @@ def build(
 ) -> ModelOverVectors:
     """Build the model from the contents of a file; `path` is for error messages."""
     with errors_name(path):
-        lookup = lookup_options(file.config)
+        options = lookup_options(file.config)
+        if file.kind not in NLI_MODELS:
+            known = ", ".join(NLI_MODELS.ids())
+            raise FormatError(f"unknown kind of model {file.kind!r}", hint=f"known kinds: {known}")
         name = str(name or file.config.get("name") or path.stem)
-        return from_arrays(file.kind, file.arrays, vectors, device=device, name=name, **lookup)
-
-
-def from_arrays(
-    kind: str,
-    arrays: Mapping[str, ArrayLike],
-    vectors: Vectors,
-    *,
-    lower: bool,
-    normalise: bool,
-    name: str,
-    device: str = "auto",
-) -> ModelOverVectors:
-    """Build a model of a kind from arrays named as in its file."""
-    if kind not in NLI_MODELS:
-        raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(NLI_MODELS.ids())}")
-    model = NLI_MODELS.get(kind)
-    device = backend_name(device, numpy=not model.needs_torch)
-    return model.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
+        return NLI_MODELS.get(file.kind)(file.arrays, vectors, name=name, device=device, **options)
 
 
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
@@ -358,6 +346,33 @@ def lookup_options(config: Mapping[str, object]) -> LookupOptions:
             problem = f"{name} is {shown(value)}, not true or false" if name in config else f"{name!r} is missing"
             raise FormatError(f"its config is not valid: {problem}", hint="write models with save(path)")
     return {"lower": bool(values["lower"]), "normalise": bool(values["normalise"])}
+
+
+def require_axes(arrays: Mapping[str, Matrix], axes: Mapping[str, int]) -> None:
+    """Raise `FormatError` unless the named arrays are there, have so many axes and are not empty."""
+    for name, count in axes.items():
+        if name not in arrays:
+            raise FormatError(f"the weights lack the array {name!r}")
+        if arrays[name].ndim != count or not arrays[name].size:
+            raise FormatError(f"the array {name!r} has the shape {arrays[name].shape}, expected {count} axes")
+
+
+def check_arrays(arrays: Mapping[str, Matrix], shapes: Mapping[str, tuple[int, ...]]) -> dict[str, Matrix]:
+    """Return the arrays that a model has; raise `FormatError` if one is missing or cannot be used."""
+    for name, shape in shapes.items():
+        if name not in arrays:
+            raise FormatError(f"the weights lack the array {name!r}")
+        check_array(name, arrays[name], shape)
+    return {name: arrays[name] for name in shapes}
+
+
+def draw_arrays(shapes: Mapping[str, tuple[int, ...]], factors: Mapping[str, float], seed: int) -> dict[str, Matrix]:
+    """Return random weights of these shapes, some of them multiplied by factors; for tests and benchmarks."""
+    rng = np.random.default_rng(seed)
+    arrays = {name: rng.normal(0, np.sqrt(1.5 / shape[-1]), shape) for name, shape in shapes.items()}
+    for name, factor in factors.items():
+        arrays[name] *= factor
+    return {name: array.astype(np.float32) for name, array in arrays.items()}
 
 
 def check_array(name: str, array: Matrix, shape: tuple[int, ...]) -> None:

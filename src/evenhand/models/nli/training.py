@@ -327,7 +327,7 @@ def _train_stack(
 
 def _result(stack: Stack, index: int, member: StackMember, record: dict[str, object]) -> TrainedNLI:
     settings, stopping = stack.settings, stack.stopping
-    model = stack.network.model_class.from_arrays(
+    model = stack.network.model_class(
         {**stack.network.arrays(index), "oov": member.spare},
         member.vectors,
         lower=settings.lower,

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -58,8 +58,8 @@ class TransformerNLI:
         device: auto, cpu or cuda.
         precision: Precision of the products; weights, sums and normalisation stay in float32. auto is float16 on a
             GPU, where probabilities differ from float32 by some thousandths at most, and float32 elsewhere. Values
-            beyond float16 are an error, and with auto a warning: the model then goes on in float32. bfloat16 has no
-            such limit and is eight times less exact.
+            beyond float16 are an error, and with auto a warning: float32 is used where they occur. bfloat16 has no such
+            limit and is eight times less exact.
         batch: Tokens in a batch.
         name: The name of the model; by default that of the folder.
     """
@@ -120,7 +120,7 @@ class TransformerNLI:
         if not len(premises):
             return Probabilities(np.empty((0, len(self.labels))))
         ids, types = pair_ids(self.tokenizer, premises, hypotheses, self.limit)
-        matrix = self.device_model.probabilities(lambda: predict_ids(self.device_model, ids, types))
+        matrix = self.device_model.probabilities(partial(predict_ids, self.device_model, ids, types))
         return Probabilities.named(matrix, self.labels, where=self.name + ", pair {row}")
 
     def grids(self, probe: Probe) -> Iterator[Grid]:
@@ -246,18 +246,23 @@ class DeviceModel:
         self.model = model.eval().requires_grad_(False).to(device=device, dtype=torch.float32)
         if self.precision != "float32":
             keep_head_in_float32(self.model, outputs=len(LABELS))
+        self.has_warned = False
 
-    def probabilities(self, compute: Callable[[], Matrix]) -> Matrix:
-        """Return what `compute` returns; if that overflowed in the automatic precision, what it returns in float32."""
-        answers = compute()
+    def probabilities(self, compute: Callable[[str], Matrix]) -> Matrix:
+        """Return what `compute` returns in the model's precision, or in float32 where the automatic one overflowed.
+
+        The precision of the model stays, so that its answers do not depend on what was asked before.
+        """
+        answers = compute(self.precision)
         if self.precision != "float16" or np.isfinite(answers).all():
             return answers
         problem = f"{type(self.model).__name__} has values beyond float16"
         if not self.may_widen:
             raise EvenhandError(problem, hint="use precision='float32', or 'bfloat16'")
-        warnings.warn(f"{problem}: it goes on in float32, which is slower", EvenhandWarning, stacklevel=2)
-        self.precision = "float32"
-        return compute()
+        if not self.has_warned:
+            warnings.warn(f"{problem}: float32 is used there, which is slower", EvenhandWarning, stacklevel=2)
+        self.has_warned = True
+        return compute("float32")
 
     def check_ids(self, ids: Rows) -> None:
         """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
@@ -269,11 +274,11 @@ class DeviceModel:
                 hint="use the model's own tokenizer",
             )
 
-    def __call__(self, ids: torch.Tensor, types: torch.Tensor | None) -> torch.Tensor:
+    def __call__(self, ids: torch.Tensor, types: torch.Tensor | None, precision: str) -> torch.Tensor:
         """Return the softmax in float32, one row per row of ids; rows have the same length and need no mask."""
         more = {} if types is None else {"token_type_ids": types}
-        half = self.precision != "float32"
-        products = torch.autocast(self.device.type, torch_dtype(self.precision) if half else None, enabled=half)
+        half = precision != "float32"
+        products = torch.autocast(self.device.type, torch_dtype(precision) if half else None, enabled=half)
         try:
             with model_errors(self.model), products:
                 logits = self.model(input_ids=ids, **more).logits
@@ -305,13 +310,13 @@ class Float32Linear(torch.nn.Module):  # type: ignore[misc]  # torch has no type
 def keep_head_in_float32(model: torch.nn.Module, *, outputs: int) -> None:
     """Wrap the last linear layer with so many outputs: rounded logits have ties, which always favour the same label."""
     heads = [
-        (parent, name)
-        for parent in model.modules()
-        for name, layer in parent.named_children()
+        name
+        for name, layer in model.named_modules()
         if type(layer) is torch.nn.Linear and layer.out_features == outputs
     ]
-    for parent, name in heads[-1:]:
-        setattr(parent, name, Float32Linear(getattr(parent, name)))
+    for name in heads[-1:]:
+        parent, _, child = name.rpartition(".")
+        setattr(model.get_submodule(parent), child, Float32Linear(model.get_submodule(name)))
 
 
 def evaluate(model: TransformerNLI, probe: Probe, layout: PairFormat) -> Iterator[Grid]:
@@ -332,11 +337,11 @@ def _predict_block(model: TransformerNLI, probe: Probe, layout: PairFormat, bloc
     if block.batches.longest > model.limit:
         return model.predict(*probe.texts(probe.points(start, stop)))
     device_model = model.device_model
-    matrix = device_model.probabilities(lambda: predict_block(device_model, block, layout, probe))
+    matrix = device_model.probabilities(partial(predict_block, device_model, block, layout, probe))
     return Probabilities.named(matrix, model.labels, where=model.name + ", pair {row}", first=start)
 
 
-def predict_block(model: DeviceModel, block: PhraseBlock, layout: PairFormat, probe: Probe) -> Matrix:
+def predict_block(model: DeviceModel, block: PhraseBlock, layout: PairFormat, probe: Probe, precision: str) -> Matrix:
     """Return the probabilities of all pairs of a block, in order, with the columns of the model."""
     _, premises, hypotheses = probe.shape
     for side in (block.first, block.second):
@@ -358,11 +363,11 @@ def predict_block(model: DeviceModel, block: PhraseBlock, layout: PairFormat, pr
             second = position >= border
             index = torch.where(second, starts_h[h] - border, starts_p[p]) + position
             types = torch.where(second, *reversed(layout.types)) if layout.types else None
-            answers[pairs[:, 0]] = model(ids[index], types)
+            answers[pairs[:, 0]] = model(ids[index], types, precision)
         return np.asarray(answers.cpu().numpy())
 
 
-def predict_ids(model: DeviceModel, ids: list[Ids], types: list[Ids] | None) -> Matrix:
+def predict_ids(model: DeviceModel, ids: list[Ids], types: list[Ids] | None, precision: str) -> Matrix:
     """Return the probabilities of single pairs, in order, with the columns of the model."""
     rows = Ragged.of(ids)
     model.check_ids(rows.ids)
@@ -376,7 +381,7 @@ def predict_ids(model: DeviceModel, ids: list[Ids], types: list[Ids] | None) -> 
             index = starts[pairs][:, None] + np.arange(cut.length)
             batch = torch.as_tensor(rows.ids[index], device=model.device)
             kind = torch.as_tensor(kinds[index], device=model.device) if kinds is not None else None
-            answers[pairs] = model(batch, kind).cpu().numpy()
+            answers[pairs] = model(batch, kind, precision).cpu().numpy()
     return answers
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import cast, get_args
 
 from evenhand.errors import UsageError, shown, unknown_name
 from evenhand.words import catalog
@@ -37,7 +37,7 @@ def build_probe(entry: TomlTable, library: Library, find: FindTemplate) -> Probe
     entry.only(*KEYS, "variants")
     templates = tuple(_templates(entry, library, find))
     sides = {side: tuple(_fillers(entry, side, library)) for side in ("premise", "hypothesis")}
-    label: Any = entry.text("expected", "neutral")
+    label = cast(Label, entry.text("expected", "neutral"))  # Probe itself refuses another
     with entry.at("" if label in get_args(Label) else "expected"):
         return Probe(
             entry.id,
@@ -95,13 +95,13 @@ def _surface(entry: TomlTable, templates: tuple[Template, ...]) -> Surface:
     """Return the surface form; articles are those of the templates unless set."""
     table = entry.child("surface")
     table.only(*CHOICES)
-    choices: dict[str, Any] = {key: table.text(key) for key in table.table}
+    choices = {key: table.text(key) for key in table.table}
     rules = {template.articles for template in templates}
     if "articles" not in choices:
         if len(rules) > 1:
             raise UsageError("the templates have different article rules", hint="set articles in surface")
         choices["articles"] = rules.pop()
-    return Surface(**choices)
+    return Surface(**choices)  # type: ignore[arg-type]  # Surface itself refuses other values
 
 
 SHIPPED = Path(__file__).with_name("probes.toml")
@@ -161,10 +161,8 @@ class _ProbeFile:
 
     def template(self, name: str) -> Template:
         """Return a template of this file, or a shipped one."""
-        if name not in self.library.ids("template"):
-            return catalog.template(name)
-        template: Template = self.library.get("template", name)
-        return template
+        own = name in self.library.ids("template")
+        return self.library.get(Template, name) if own else catalog.template(name)
 
 
 @cache
@@ -196,7 +194,7 @@ def _listing(name: str) -> ProbeListing:
 
 def variants(name: str) -> tuple[str, ...]:
     """Return the variants of a shipped probe, which can be added to its id."""
-    return tuple(_file(SHIPPED).probes.child(name).table.get("variants", {}))
+    return tuple(_file(SHIPPED).probes.child(name).child("variants").table)
 
 
 def _varies(item: Probe) -> str:

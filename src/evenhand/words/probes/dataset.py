@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
 
@@ -143,7 +143,7 @@ def write_parquet(path: Path, names: tuple[str, ...], tables: Iterable[PairTable
     schema = pl.Schema({name: pl.Int64 if name == "index" else pl.String for name in names})
     written = 0
 
-    def frames(columns: Any, predicate: Any, rows: Any, size: Any) -> Iterator[pl.DataFrame]:
+    def frames(columns: object, predicate: object, rows: object, size: object) -> Iterator[pl.DataFrame]:
         nonlocal written
         for table in tables:
             written += len(table["index"])

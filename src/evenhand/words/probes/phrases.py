@@ -80,9 +80,11 @@ class Phrase(NamedTuple):
 
 
 class Phrases:
-    """All fillings of the templates by index; templates follow each other, and the last slot varies fastest."""
+    """All fillings of the templates by index, or consecutive ones; the last slot of a template varies fastest."""
 
-    def __init__(self, templates: Sequence[Template], differs: str, surface: Surface) -> None:
+    def __init__(
+        self, templates: Sequence[Template], differs: str, surface: Surface, span: tuple[int, int] | None = None
+    ) -> None:
         self.templates, self.differs, self.surface = tuple(templates), differs, surface
         for template in self.templates:
             if template.free != (differs,) or template.text.count("{" + differs + "}") != 1:
@@ -91,20 +93,21 @@ class Phrases:
                     hint=f"its slots are {list(template.slots)}, those without fillers {list(template.free)}",
                 )
         self.starts = np.cumsum([0, *(template.size for template in self.templates)])
+        self.start, self.stop = span or (0, int(self.starts[-1]))
 
     def __len__(self) -> int:
-        return int(self.starts[-1])
+        return self.stop - self.start
 
     def words(self, number: int) -> dict[str, str]:
         """Return the fillers of a phrase, by slot."""
         template = self._template(number)
         fillers = {slot: self.templates[template].fillers[slot] for slot in self._other_slots(template)}
         sizes = tuple(map(len, fillers.values()))
-        rows = np.unravel_index(number - int(self.starts[template]), sizes) if sizes else ()
+        rows = np.unravel_index(self.start + number - int(self.starts[template]), sizes) if sizes else ()
         return {slot: words.words[int(row)] for (slot, words), row in zip(fillers.items(), rows, strict=True)}
 
     def _template(self, number: int) -> int:
-        return int(np.searchsorted(self.starts, number, side="right")) - 1
+        return int(np.searchsorted(self.starts, self.start + number, side="right")) - 1
 
     def _other_slots(self, template: int) -> list[str]:
         return [slot for slot in self.templates[template].slots if slot != self.differs]
@@ -123,7 +126,9 @@ class Phrases:
 
     def part(self, start: int, stop: int) -> Phrases:
         """Return consecutive phrases, numbered from 0."""
-        return _PhraseRange(self, start, stop)
+        if not 0 <= start < stop <= len(self):
+            raise UsageError(f"there are no phrases {start} to {stop}; indices are 0 to {len(self) - 1}")
+        return Phrases(self.templates, self.differs, self.surface, (self.start + start, self.start + stop))
 
     @cached_property
     def all(self) -> tuple[Phrase, ...]:
@@ -132,8 +137,9 @@ class Phrases:
         if key not in _WRITTEN:
             while len(_WRITTEN) >= PROBES_KEPT:
                 _WRITTEN.pop(next(iter(_WRITTEN)), None)
-            _WRITTEN[key] = tuple(self[number] for number in range(len(self)))
-        return _WRITTEN[key]
+            whole = Phrases(self.templates, self.differs, self.surface)
+            _WRITTEN[key] = tuple(whole[number] for number in range(len(whole)))
+        return _WRITTEN[key][self.start : self.stop]
 
     def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
         """Return the index of every phrase's word in a slot (-1 if its template lacks the slot), and the words."""
@@ -147,12 +153,12 @@ class Phrases:
                 rows = np.indices(sizes)[slots.index(slot)].ravel()
                 words = np.array([numbers.setdefault(word, len(numbers)) for word in fillers[slot]])
                 codes[start : start + len(rows)] = words[rows]
-        return codes, tuple(numbers)
+        return codes[self.start : self.stop], tuple(numbers)
 
     @property
     def template_of(self) -> Rows:
         """The index of every phrase's template."""
-        return np.repeat(np.arange(len(self.templates)), np.diff(self.starts))
+        return np.repeat(np.arange(len(self.templates)), np.diff(self.starts))[self.start : self.stop]
 
     @cached_property
     def slots(self) -> tuple[str, ...]:
@@ -162,37 +168,6 @@ class Phrases:
 
 _WRITTEN: dict[str, tuple[Phrase, ...]] = {}
 """Phrases by the hash of what decides them: every training seed of a model asks the same ones."""
-
-
-class _PhraseRange(Phrases):
-    def __init__(self, whole: Phrases, start: int, stop: int) -> None:
-        super().__init__(whole.templates, whole.differs, whole.surface)
-        if not 0 <= start < stop <= len(whole):
-            raise UsageError(f"there are no phrases {start} to {stop}; indices are 0 to {len(whole) - 1}")
-        self._whole, self._start, self._stop = whole, start, stop
-
-    def __len__(self) -> int:
-        return self._stop - self._start
-
-    def words(self, number: int) -> dict[str, str]:
-        return self._whole.words(self._start + number)
-
-    def fillers(self, slot: str) -> tuple[Rows, tuple[str, ...]]:
-        numbers, words = self._whole.fillers(slot)
-        return numbers[self._start : self._stop], words
-
-    @property
-    def template_of(self) -> Rows:
-        return self._whole.template_of[self._start : self._stop]
-
-    def __getitem__(self, number: int) -> Phrase:
-        if not 0 <= number < len(self):
-            raise UsageError(f"there is no phrase {number}; indices are 0 to {len(self) - 1}")
-        return self._whole[self._start + number]
-
-    @cached_property
-    def all(self) -> tuple[Phrase, ...]:
-        return self._whole.all[self._start : self._stop]
 
 
 def restrict_templates(templates: Sequence[Template], slots: dict[str, str | Words]) -> tuple[Template, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -262,9 +262,9 @@ class Probe(Cited):
         vars(part)["phrases"] = self.phrases.part(start, stop)
         return part
 
-    def with_surface(self, surface: Surface | None = None, **choices: Any) -> Probe:
+    def with_surface(self, surface: Surface | None = None, **choices: str) -> Probe:
         """Return the probe in another surface form: `with_surface(articles="letter")`, `with_surface(RELEASED)`."""
-        return replace(self, surface=replace(surface or self.surface, **choices))
+        return replace(self, surface=replace(surface or self.surface, **choices))  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data: sizes, words, options and an example."""

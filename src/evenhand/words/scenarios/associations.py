@@ -31,10 +31,7 @@ def association_ids() -> tuple[str, ...]:
 
 def association_query(id: str) -> Query | None:
     """Return a stimulus set by its id; None for any other id."""
-    if id not in association_ids():
-        return None
-    found: Query = _library().get("query", id)
-    return found
+    return _library().get(Query, id) if id in association_ids() else None
 
 
 def decisions_between(query: Query) -> tuple[tuple[str, str], ...]:
@@ -49,8 +46,7 @@ def decisions_between(query: Query) -> tuple[tuple[str, str], ...]:
     if own not in known and first.name.lower() not in GOOD:
         topics = zip(first, second, strict=False)
         return tuple((f"gives the talk about {a}", f"gives the talk about {b}") for a, b in topics)
-    pairs: Pairs = _library().get("pairs", own if own in known else VALENCE)
-    return tuple(pairs)
+    return tuple(_library().get(Pairs, own if own in known else VALENCE))
 
 
 def people_between(query: Query) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -59,7 +55,7 @@ def people_between(query: Query) -> tuple[tuple[str, ...], tuple[str, ...]]:
     >>> people_between(association_query("bai2025-age"))
     (('a young person',), ('an old person',))
     """
-    frames: Table = _library().get("table", "decide-people")
+    frames = _library().get(Table, "decide-people")
     row = next((row for row in frames.rows if PREFIX + str(row[0]) == query.name), None)
     if row is None:
         first, second = (tuple(target) for target in query.targets)

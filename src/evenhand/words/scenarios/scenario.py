@@ -244,8 +244,9 @@ def _rule(name: str) -> str:
 
 @cache
 def _english() -> dict[str, str]:
-    plain = read_document(FOLDER / "scenarios.toml").data["form"]
-    return {key: str(value) for key, value in plain.items()}
+    document = read_document(FOLDER / "scenarios.toml")
+    form = TomlTable(document, (), document.data).child("form")
+    return {key: form.text(key) for key in form.table}
 
 
 def _scenario(entry: TomlTable, form: AnswerForm) -> Scenario:
