@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -174,3 +176,10 @@ def test_a_measure_takes_the_call_first(toy) -> None:
 def test_the_definition_number_is_that_of_the_measure(vectors: Vectors) -> None:
     """A record of an earlier definition must not pass for one of today's."""
     assert measures.weat(vectors, "weat-6", samples=10).definition == measures.info("weat").definition == 3
+
+
+@pytest.mark.parametrize(("view", "family"), [("vectors", "association"), ("generation", "text"), ("chat", "chat")])
+def test_reports_show_a_measure_under_its_view_unless_it_says_otherwise(view: str, family: str) -> None:
+    info = replace(info_of("weat"), view=view, family="")
+    assert info.family == family
+    assert replace(info, family="quality").family == "quality"

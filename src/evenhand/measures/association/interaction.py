@@ -41,7 +41,6 @@ INFO = Info(
         "phrase is a sum by construction. Words that share a name or a noun are not independent."
     ),
     cites=("guo2021", "freedman1983", "caliskan2017"),
-    queries=(),
     arity=(None, 2),
     crossed=True,
     null=0.0,

@@ -278,7 +278,6 @@ GENERALISED_WEAT_INFO = Info(
         "needs as many attribute sets as target sets, in the same order."
     ),
     cites=("swinger2019",),
-    queries=(),
     matched_sets=True,
     one_against_rest=True,
     definition=4,

@@ -22,7 +22,6 @@ from evenhand.measures.likelihood.bbq import (
     with_control,
 )
 from evenhand.measures.likelihood.bbq_items import DATASET, OF_CONCEPT, BBQItem, draw_items, has_control, set_name
-from evenhand.measures.likelihood.scoring import available
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat, user
@@ -77,8 +76,6 @@ INFO = Info(
         "its absence."
     ),
     cites=("parrish2022", "blodgett2021", "jin2024", "neplenbroek2024"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={
         **{f"{control}accuracy-{name}": "higher" for control in ("", CONTROL) for name in CONDITIONS.values()},
@@ -87,7 +84,6 @@ INFO = Info(
     },
     null=dict.fromkeys(CONDITIONS.values(), 0.0),
     view="chat",
-    family="chat",
     concepts=tuple(OF_CONCEPT),
     requests=count_letters,
 )

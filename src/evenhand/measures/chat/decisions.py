@@ -79,7 +79,6 @@ INFO = Info(
     null={GAP: 0.0},
     variants={"explicit": {"naming": "explicit"}, "names": {"naming": "names"}},
     view="chat",
-    family="chat",
     plain=1,
     charts=("decisions-by-group",),
     requests=count_requests,

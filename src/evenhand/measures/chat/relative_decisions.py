@@ -66,7 +66,6 @@ INFO = Info(
     scores={POSITION: "lower", UNCLEAR_SHARE: "lower"},
     null={BIAS: 0.0},
     view="chat",
-    family="chat",
     plain=4,
     requests=count_choices,
 )

@@ -64,7 +64,6 @@ INFO = Info(
     scores={OVERALL: "lower", UNCLEAR_SCORE: "lower"},
     null={GAP: 0.0},
     view="chat",
-    family="chat",
     plain=2,
     charts=("decisions-by-group",),
     requests=count_documents,

@@ -60,7 +60,6 @@ INFO = Info(
     scores={UNPARSED: "lower"},
     null={BIAS: 0.0},
     view="chat",
-    family="chat",
     plain=3,
     requests=count_answers,
 )

@@ -48,7 +48,6 @@ INFO = Info(
     cites=("garg2019",),
     queries=(TEMPLATE,),
     view="labels",
-    family="labels",
     null={"gap": 0.0},
     definition=5,
     plain=1,

@@ -23,7 +23,6 @@ from evenhand.measures.likelihood.bbq_items import (
     set_name,
 )
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     is_masked,
@@ -75,8 +74,6 @@ INFO = Info(
         "can show bias, never its absence."
     ),
     cites=("parrish2022", "blodgett2021", "jin2024", "neplenbroek2024"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={
         f"{control}accuracy-{name}-{length}": "higher"
@@ -86,7 +83,6 @@ INFO = Info(
     },
     null={f"{name}-{length}": 0.0 for name in CONDITIONS.values() for length in LENGTHS},
     view="likelihood",
-    family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
     plain=6,

@@ -81,7 +81,6 @@ INFO = Info(
     queries=(TEMPLATE,),
     available=available,
     view="likelihood",
-    family="likelihood",
     query_concepts=CONCEPTS,
     data=(DATA,),
     definition=2,

@@ -15,7 +15,6 @@ from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import DegenerateError, FormatError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     clustered_interval,
     data_folder,
     ratio,
@@ -66,11 +65,8 @@ INFO = Info(
         "direction: a low perplexity is not a good opinion. Descriptors include terms that the groups reject."
     ),
     cites=("smith2022",),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     view="likelihood",
-    family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
     charts=("pair-preferences",),

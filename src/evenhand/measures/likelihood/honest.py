@@ -16,7 +16,6 @@ from evenhand.arrays import Vector64
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     clustered_interval,
     data_folder,
     draw_sample,
@@ -50,12 +49,9 @@ INFO = Info(
         "being hurtful is not being fair. Most models complete with occupations, which the lexicon rates unevenly."
     ),
     cites=("nozza2021", "bassignana2018"),
-    queries=(),
-    available=lambda: available(DATASET, LEXICON),
     data=(DATASET, LEXICON),
     null={"gap": 0.0},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=7,

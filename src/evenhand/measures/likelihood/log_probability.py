@@ -49,7 +49,6 @@ LOG_PROBABILITY_INFO = Info(
     cites=("kurita2019", "caliskan2017"),
     queries=("weat-6", "weat-7", "weat-8", "weat-3", "weat-4", "weat-5", "weat-10"),
     view="likelihood",
-    family="likelihood",
     arity=(2, 2),
     one_against_rest=True,
     needs="masked-lm",

@@ -14,7 +14,6 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, FormatError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     count_split,
     data_folder,
@@ -74,11 +73,9 @@ INFO = Info(
     ),
     cites=("zhao2018gender", "perez2022"),
     queries=(OCCUPATIONS,),
-    available=lambda: available(WINOGENERATED),
     data=(WINOGENERATED,),
     null=0.0,
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=2,
     plain=3,

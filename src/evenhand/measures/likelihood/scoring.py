@@ -47,11 +47,6 @@ def data_folder(name: str, given: str | Path) -> Path:
     return located
 
 
-def available(*names: str) -> tuple[str, ...]:
-    """Return the first of the data sets if all of them are on this disk."""
-    return names[:1] if all(data.locate(name) for name in names) else ()
-
-
 def is_masked(view: Likelihood) -> bool:
     """Return whether a model predicts a token from both sides."""
     return isinstance(view, TokenLikelihood) and view.masked

@@ -157,10 +157,8 @@ INFO = Info(
         "2020."
     ),
     cites=("nadeem2021", "blodgett2021", "meade2022"),
-    queries=(),
     available=available,
     view="likelihood",
-    family="likelihood",
     query_concepts=CONCEPTS,
     data=PARTS,
     whole=PARTS[0],

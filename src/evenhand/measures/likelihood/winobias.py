@@ -14,7 +14,6 @@ from evenhand.arrays import Vector64
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     count_split,
@@ -166,13 +165,10 @@ INFO = Info(
         "only, and sentences are built from templates. The set can show bias, never its absence."
     ),
     cites=("zhao2018gender", "blodgett2021"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"preferred-type{kind}": "fifty" for kind in TYPES},
     null={f"{score}-type{kind}": value for kind in TYPES for score, value in NULLS.items()},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=4,

@@ -14,7 +14,6 @@ from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     data_folder,
@@ -151,13 +150,10 @@ INFO = Info(
         "on the wording; gaps compare the same wording. The set can show bias, never its absence."
     ),
     cites=("rudinger2018", "blodgett2021"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores=dict.fromkeys(ACCURACIES, "higher"),
     null={"gotcha-gap": 0.0, "share-correlation": 0.0},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=5,

@@ -72,11 +72,9 @@ INFO = Info(
         "difference is large by chance: read its interval and p-value."
     ),
     cites=("hardt2016", "chouldechova2017", "barocas2023"),
-    queries=(),
     scores={**dict.fromkeys(RATIOS, "one"), WORST: "higher"},
     null={f"{score}-difference": 0.0 for score in (*WORDS, ODDS_SCORE)} | dict.fromkeys(RATIOS, 1.0),
     view="outcomes",
-    family="outcomes",
     criteria={f"{score}-{form}": name for name, some in CRITERIA.items() for score in some for form in FORMS},
     plain=1,
     charts=("group-metrics",),

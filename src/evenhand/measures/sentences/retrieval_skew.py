@@ -29,11 +29,6 @@ GREP = "grep-biasir"
 VERSIONS = {"F": "female", "M": "male"}  # of a document of Grep-BiasIR
 
 
-def available_queries() -> tuple[str, ...]:
-    """Return Grep-BiasIR where it is on this disk."""
-    return (GREP,) if data.locate(GREP) else ()
-
-
 INFO = Info(
     id="retrieval-skew",
     title="Retrieval skew",
@@ -51,8 +46,6 @@ INFO = Info(
     cites=("krieg2023",),
     queries=(TOPICS,),
     view="sentences",
-    family="sentences",
-    available=available_queries,
     data=(GREP,),
     query_concepts={GREP: "gender"},
     null=0.0,

@@ -54,9 +54,7 @@ SEAT_INFO = Info(
         "It depends on pooling and layer, which the parameters state. A small value does not show that bias is absent."
     ),
     cites=("may2019", "caliskan2017", "meade2022"),
-    queries=(),
     view="sentences",
-    family="sentences",
     arity=(2, 2),
     one_against_rest=True,
     available=available_queries,
@@ -186,7 +184,6 @@ LAYER_BIAS_INFO = Info(
     cites=("may2019", "meade2022"),
     queries=tuple(id for id in WEAT if id not in ("weat-1", "weat-2", "weat-9")),  # without the controls
     view="sentences",
-    family="sentences",
     arity=(2, 2),
     one_against_rest=True,
     find_query=published_query,

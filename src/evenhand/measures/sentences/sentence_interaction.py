@@ -24,9 +24,7 @@ INFO = Info(
         "departure from a sum, not how badly a cell is off."
     ),
     cites=("guo2021", "may2019", "freedman1983"),
-    queries=(),
     view="sentences",
-    family="sentences",
     arity=(None, 2),
     crossed=True,
     null=0.0,

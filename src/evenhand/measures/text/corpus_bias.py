@@ -41,7 +41,6 @@ INFO = Info(
     cites=("bordia2019",),
     queries=("words",),
     view="text",
-    family="text",
     definition=3,
     plain=2,
     charts=("extreme-words", "beta-regression"),

@@ -55,7 +55,6 @@ INFO = Info(
     cites=("huang2020", "bordia2019"),
     queries=(TEMPLATE,),
     view="generation",
-    family="text",
     null=0.0,
     definition=2,
     plain=1,

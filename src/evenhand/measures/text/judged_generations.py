@@ -75,7 +75,6 @@ INFO = Info(
     },
     null={"gap": 0.0},
     view="generation",
-    family="text",
     charts=("judged-generations",),
     asked_if="judge",
 )  # fmt: skip
