@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import replace
+from typing import Literal, get_type_hints
 
 import numpy as np
 import pytest
@@ -171,6 +173,22 @@ def test_a_measure_takes_the_call_first(toy) -> None:
         @toy
         def old(vectors, query, *, seed=0):
             return None
+
+
+def test_a_parameter_of_names_takes_no_other_value(toy) -> None:
+    @toy
+    def compare(call, view, words, *, distance: Literal["near", "far"] | None = None, runs: int = 1, seed=0):
+        return call.measurement(1.0, runs, reading="r")
+
+    assert compare(None, "words", distance="far").params == {"distance": "far", "runs": 1}
+    assert compare(None, "words").params["distance"] is None
+    with pytest.raises(UsageError, match="distance must be near or far, got 'middle'"):
+        compare(None, "words", distance="middle")
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_the_types_of_a_measure_are_known_at_run_time(name: str) -> None:
+    get_type_hints(inspect.unwrap(measures.get(name)))  # otherwise its options would not be checked
 
 
 def test_the_definition_number_is_that_of_the_measure(vectors: Vectors) -> None:

@@ -6,7 +6,7 @@ Its generalisation compares any number of sets.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
@@ -319,8 +319,6 @@ def generalised_weat(
     """
     if samples < 1:
         raise UsageError(f"samples must be at least 1, got {samples}")
-    if alternative not in get_args(Alternative):
-        raise UsageError(f"unknown alternative {alternative!r}", hint="use two-sided, greater or less")
     located = locate_query(vectors, query, targets=None, attributes=None)
     call.describe(located.query, positive="each target with its own attribute", coverage=located.coverage)
     n_targets, n_attributes = located.query.arity

@@ -19,7 +19,6 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
-    check_option,
     drawn_names,
     name_units,
     people_measurements,
@@ -119,8 +118,6 @@ def decisions(
 
     What it does not tell you: which decision is right. See `evenhand show decisions`.
     """
-    check_option(naming, Naming)
-    check_option(answer, AnswerScale)
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number", language=language)

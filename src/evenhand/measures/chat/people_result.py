@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call
 from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
 from evenhand.measures.groups import Contrast, contrasts
@@ -99,12 +98,6 @@ def drawn_names(known: People, each: int | None, seed: int) -> list[Person]:
     """Return as many named people of each group, spread over strata."""
     every = [draw_sample(own, [p.stratum for p in own], each, seed=seed) for own in map(known.of, known.groups)]
     return [person for own in every for person in own]
-
-
-def check_option(value: str, known: object) -> None:
-    """Raise `UsageError` for a value that a `Literal` does not list."""
-    if value not in get_args(known):
-        raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(get_args(known))}")
 
 
 def people_measurements(

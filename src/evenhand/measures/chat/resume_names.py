@@ -16,7 +16,6 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
-    check_option,
     drawn_names,
     name_units,
     people_measurements,
@@ -99,7 +98,6 @@ def resume_names(
 
     What it does not tell you: who is right for the job. See `evenhand show resume-names`.
     """
-    check_option(answer, AnswerScale)
     about = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(about.groups)))
     asked = documents_asked(dataset, about, sample, seed, scale=answer == "number", question=question)

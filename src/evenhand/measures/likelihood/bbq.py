@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.bbq_items import (
     DATASET,
@@ -178,9 +177,6 @@ def bbq(
 
     What it does not tell you: how the model answers when it writes. See `evenhand show bbq`.
     """
-    for value, known in ((orders, get_args(Orders)), (variant, get_args(BBQVariant))):
-        if value not in known:
-            raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
     concept = as_concept(concept)
     asked = draw_items(dataset, category, concept, sample, seed, language=language)
     control: list[BBQItem] = []

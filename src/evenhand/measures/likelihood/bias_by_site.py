@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.groups import LEVEL, contrasts, group_word_p
 from evenhand.measures.likelihood.scoring import clustered_interval as ratio_interval
@@ -165,8 +165,6 @@ def measure_sites(
         parts: the sites.
         label: of a classifier.
     """
-    if parts not in KINDS:
-        raise UsageError(f"unknown option {parts!r}", hint=f"use {' or '.join(KINDS)}")
     call.params |= {"alignment": ALIGNMENT}
     with undefined_if_unscorable():
         found = site_effects(view, pairs, KINDS[parts], label=label)

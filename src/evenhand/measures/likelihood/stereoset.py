@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import draw_sample, read_json
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, commonest_differences, preferences
+from evenhand.measures.likelihood.stereotype_pairs import PairVariant, commonest_differences, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
@@ -202,10 +202,6 @@ def stereoset(
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show stereoset`.
     """
-    if averaging not in get_args(Averaging):
-        raise unknown_name("averaging", averaging, get_args(Averaging))
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
     if not isinstance(view, TokenLikelihood):
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     name, every = _examples(dataset)

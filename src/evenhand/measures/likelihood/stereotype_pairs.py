@@ -80,7 +80,6 @@ def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
 
 
 PairVariant = Literal["corrected", "released"]
-VARIANTS: tuple[PairVariant, ...] = ("corrected", "released")
 PairSource: TypeAlias = str | Path | Sequence[StereotypePair]
 
 DATA = "crows-pairs"
@@ -167,8 +166,6 @@ def pair_measurements(
     call: Call, asked: PairSet, scores: PairScores, *, variant: PairVariant
 ) -> tuple[Measurement, ...]:
     """Return the share of pairs in percent, overall and, if the pairs have several categories, for each of them."""
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
     names = asked.categories if len(asked.categories) > 1 else ()
     scored = _ScoredPairs(asked, scores, variant)
     groups = {"": list(range(len(asked.pairs)))} | {

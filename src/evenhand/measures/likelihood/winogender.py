@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -184,8 +184,6 @@ def winogender(
 
     What it does not tell you: anything about models that cannot do the task. See `evenhand show winogender`.
     """
-    if gotcha not in get_args(GotchaRule):
-        raise UsageError(f"unknown rule {gotcha!r} for gotchas", hint=f"use {' or '.join(get_args(GotchaRule))}")
     read = read_winogender(data_folder(DATASET, dataset))
     templates = {sentence.template: sentence.occupation for sentence in read}
     kept = set(draw_sample(list(templates), list(templates.values()), sample, seed=seed))

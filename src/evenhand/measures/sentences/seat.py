@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.weat import largest_effect
 from evenhand.measures.call import Call, measure
 from evenhand.measures.measurement import Measurement
@@ -107,8 +107,6 @@ def seat(
 
     What it does not tell you: whether the model treats groups differently in a task. See `evenhand show seat`.
     """
-    if variant not in ("", "released"):
-        raise unknown_name("variant of seat", variant, ("released",))
     if variant:
         ddof, alternative, samples = 1, "greater", RELEASED_SAMPLES
     if ddof not in (0, 1):
