@@ -22,6 +22,7 @@ from evenhand.mitigations.maps.vectormap import (
     frozen,
     plain_words,
     same_length,
+    steps_of,
 )
 
 
@@ -123,10 +124,10 @@ def _check(parts: tuple[VectorMap, ...]) -> None:
 
 def _joint_report(maps: tuple[VectorMap, ...]) -> dict[str, object]:
     """Return one report per method; a method of several maps has its own, and its parts have none."""
-    reports = [step for vm in maps for step in vm.report.get("chain", [dict(vm.report)])]
+    reports = [step for vm in maps for step in steps_of(vm.report)]
     if not any(reports):
         return {}
-    methods = [vm.report.get("method", vm.kind) for vm in maps]
+    methods = [str(vm.report.get("method", vm.kind)) for vm in maps]
     return {"method": ".".join(methods), "chain": reports}
 
 

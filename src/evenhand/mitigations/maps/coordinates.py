@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import ClassVar, Self
 
 import numpy as np
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.maps.vectormap import Array, Backend, RowWords, State, Torch, VectorMap, frozen, same_length
+from evenhand.mitigations.maps.vectormap import Array, Backend, RowWords, State, VectorMap, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
 
@@ -258,7 +259,7 @@ class PlaneRotation(VectorMap):
         change = at.xp.stack([(cosine - 1) * along - sine * across, sine * along + (cosine - 1) * across], -1)
         return x + change @ plane
 
-    def _angles(self, along: Array, across: Array, xp: Torch) -> Array:
+    def _angles(self, along: Array, across: Array, xp: ModuleType) -> Array:
         # At the origin the angle is undefined and torch's gradient of arctan2 is NaN, so another point replaces it.
         defined = xp.where((along == 0) & (across == 0), xp.ones_like(along), along)
         angle = xp.arctan2(across, defined)
