@@ -78,11 +78,6 @@ class SoftProjection(VectorMap):
         """Return basis and weights."""
         return State({"basis": self.basis, "weights": np.asarray(self.weights)}, {})
 
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this basis and these weights."""
-        return cls(**state.arrays)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(VectorMap):
@@ -131,11 +126,6 @@ class Affine(VectorMap):
     def state(self) -> State:
         """Return matrix and bias."""
         return State({"matrix": self.matrix, "bias": np.asarray(self.bias)}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this matrix and bias."""
-        return cls(**state.arrays)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,11 +180,6 @@ class LowRank(VectorMap):
     def state(self) -> State:
         """Return the two factors and the bias."""
         return State({"left": self.left, "right": self.right, "bias": np.asarray(self.bias)}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with these factors and this bias."""
-        return cls(**state.arrays)
 
 
 PARALLEL = 1e-6  # radians; directions closer than this do not span a plane
@@ -304,11 +289,6 @@ class RowNormalise(VectorMap):
         """Return the dimension."""
         return State({}, {"dim": self.dim})
 
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map of this dimension."""
-        return cls(**state.config)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DropCoordinates(VectorMap):
@@ -375,11 +355,6 @@ class DropCoordinates(VectorMap):
         """Return indices and dimension."""
         return State({}, {"indices": list(self.indices), "dim": self.dim})
 
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with these indices and this dimension."""
-        return cls(**state.config)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder(VectorMap):
@@ -419,8 +394,3 @@ class Encoder(VectorMap):
     def state(self) -> State:
         """Return weight and bias."""
         return State({"weight": self.weight, "bias": self.bias}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this weight and bias."""
-        return cls(**state.arrays)

@@ -139,9 +139,9 @@ class VectorMap(ABC):
         """Return the content, for saving, hashing and comparing."""
 
     @classmethod
-    @abstractmethod
     def from_state(cls, state: State) -> Self:
-        """Return the map with this content."""
+        """Return the map with this content, whose names are those of the fields unless a subclass says otherwise."""
+        return cls(*state.children, **state.arrays, **state.config)
 
     @overload
     def __call__(self, x: Vectors) -> Vectors: ...
