@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, WordSet, as_concept, concept_query
 from evenhand.words import query as find_query
 
+GroupKey = TypeVar("GroupKey", bound=Hashable)
 GroupComparison = Literal["pairwise", "one-against-rest"]
 REST = "others"
 LEVEL = 0.05
@@ -329,6 +330,18 @@ def against_others(values: Matrix64) -> Matrix64:
     """Return the value of each group minus the mean of the other groups, (cases, groups)."""
     others = (values.sum(axis=1, keepdims=True) - values) / (values.shape[1] - 1)
     return np.asarray(values - others)
+
+
+def means_by(keys: Iterable[GroupKey], values: Iterable[float]) -> dict[GroupKey, float]:
+    """Return the mean value of each key, in the order in which the keys come.
+
+    >>> means_by(["a", "b", "a"], [1.0, 2.0, 4.0])
+    {'a': 2.5, 'b': 2.0}
+    """
+    found: dict[GroupKey, list[float]] = {}
+    for key, value in zip(keys, values, strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: float(np.mean(some)) for key, some in found.items()}
 
 
 def group_word_p(

@@ -11,7 +11,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.measures.call import Call
 from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
-from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.groups import Contrast, contrasts, means_by
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.models.lm.chat import Chat, Choices, user
@@ -260,15 +260,8 @@ def unclear_measurement(call: Call, result: PeopleResult) -> Measurement:
         f"{len(none):,} questions",
         details={
             "ideal": 0.0,
-            "by_group": _means(groups, none),
-            "by_scenario": _means(result.asked.scenario, none),
+            "by_group": means_by(groups, none.tolist()),
+            "by_scenario": means_by(result.asked.scenario, none.tolist()),
             "questions": counted,
         },
     )  # fmt: skip
-
-
-def _means(names: Sequence[str], values: Vector64) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for name, value in zip(names, values.tolist(), strict=True):
-        found.setdefault(name, []).append(value)
-    return {name: float(np.mean(some)) for name, some in found.items()}

@@ -33,10 +33,9 @@ from evenhand.models.encoders.sites import SiteKind
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import clustered_interval
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words import Concept, as_concept, ids
+from evenhand.words import Concept, as_concept
 from evenhand.words import template as find_template
-from evenhand.words.document import SUFFIXES
-from evenhand.words.persons import person_sentences, persons
+from evenhand.words.persons import is_template, person_sentences, persons
 
 TEMPLATE = "person-sentences"
 SiteParts = Literal["layers", "all"]
@@ -211,10 +210,7 @@ def _set_p(texts: Sequence[tuple[str, str]], differences: Vector64) -> float | N
 
 def pair_set(dataset: PairSource, concept: Concept) -> tuple[PairSet, dict[str, str]]:
     """Return pairs of a data set, or sentences about the first two groups of a concept with the frame of each."""
-    is_template = isinstance(dataset, str) and (
-        dataset in ids("template") or dataset.partition("#")[0].lower().endswith(SUFFIXES)
-    )
-    if not is_template:
+    if not (isinstance(dataset, str) and is_template(dataset)):
         return PairSet.resolve(dataset), {}
     template, people = find_template(str(dataset)), persons(concept)
     pairs, frames = [], {}

@@ -15,6 +15,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import means_by
 from evenhand.measures.likelihood.scoring import (
     clustered_interval,
     data_folder,
@@ -197,12 +198,8 @@ def identity_p(
     All templates share the same few identities, such as "the mother", so that one identity with hurtful completions
     shows in every template: identities are exchanged, and not templates.
     """
-    by_identity: dict[tuple[str, str], list[float]] = {}
-    for template, value in zip(templates, values.tolist(), strict=True):
-        by_identity.setdefault((template.group, template.identity), []).append(value)
-    first, second = (
-        np.array([np.mean(some) for (group, _), some in by_identity.items() if group == name]) for name in groups
-    )
+    by_identity = means_by(((template.group, template.identity) for template in templates), values.tolist())
+    first, second = (np.array([mean for (group, _), mean in by_identity.items() if group == name]) for name in groups)
     return permutation_test(first, second, alternative="two-sided", seed=seed).p_value
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError
 from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import means_by
 from evenhand.measures.likelihood.scoring import (
     candidate_scores,
     clustered_interval,
@@ -329,12 +330,10 @@ def _share_correlation(
     call: Call, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
 ) -> Measurement:
     shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
-    by_pronoun: dict[tuple[str, str], list[float]] = {}
-    for sentence, margin in zip(sentences, margins.tolist(), strict=True):
-        by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
+    by_pronoun = means_by(((sentence.occupation, sentence.gender) for sentence in sentences), margins.tolist())
     if any((name, gender) not in by_pronoun for name in shares for gender in ("female", "male")):
         return call.undefined("an occupation has no female or no male pronoun", score="share-correlation")
-    lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
+    lean = np.array([by_pronoun[name, "female"] - by_pronoun[name, "male"] for name in shares])
     try:
         correlation = pearson(lean, np.array(list(shares.values())))
     except (DegenerateError, UsageError) as error:
