@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
@@ -102,7 +102,7 @@ class Info:
     one_against_rest: bool = False
     generic: tuple[str, ...] = ("pleasant-unpleasant", "career-family")
     concepts: tuple[str, ...] = ()
-    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     needs_reference: bool = False
     definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -157,9 +156,9 @@ class InteractionTable:
         names = [f"{name}:{word}" for name in cells for word in words[name]]
         return (linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else ()
 
-    def items(self) -> tuple[dict[str, Any], ...]:
+    def items(self) -> tuple[dict[str, object], ...]:
         """Return one item for each cell."""
-        items: list[dict[str, Any]] = []
+        items: list[dict[str, object]] = []
         for row, column in np.ndindex(*self.test.effects.shape):
             low, high = self.test.intervals[row][column] or (None, None)
             items.append(

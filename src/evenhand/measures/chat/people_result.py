@@ -10,7 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.measures.call import Call
-from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
+from evenhand.measures.chat.gaps import UNCLEAR, Cases, PeopleGap, logits, spread_over_people
 from evenhand.measures.groups import Contrast, contrasts, means_by
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import MeasuredItem, Measurement
@@ -124,6 +124,32 @@ def people_measurements(
         *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
         unclear_measurement(call, result),
     )
+
+
+def gap_measurement(
+    call: Call,
+    result: PeopleResult,
+    contrast: Contrast,
+    gap: PeopleGap,
+    *,
+    reading: str,
+    units: Sequence[Units],
+    note: str,
+    items: Sequence[MeasuredItem],
+    details: Mapping[str, object] | None = None,
+) -> Measurement:
+    """Return the gap of one group, with the answers by group in the details."""
+    return call.measurement(
+        gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group, reading=reading,
+        interval=gap.interval, p_value=gap.p_value, units=tuple(units), note=note, items=items,
+        details={
+            **result.asked.details,
+            "by_group": result.by_group(),
+            **(details or {}),
+            "smallest_detectable": gap.detectable,
+            **result.not_interpretable(),
+        },
+    )  # fmt: skip
 
 
 def score_names(groups: tuple[str, ...]) -> list[str]:

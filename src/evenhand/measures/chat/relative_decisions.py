@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -37,10 +36,10 @@ PROMPT = (
 )
 
 
-def count_choices(query: str, concept: Concept, **options: Any) -> int:
+def count_choices(query: str, concept: Concept, *, sample: int | None = SAMPLE, **others: object) -> int:
     """Return how many conversations a model is asked to answer: every item in both orders of the letters."""
     asked = association_query(query) or concept_query(query, concept)
-    return 2 * len(_items(asked, concept, int(options.get("sample") or SAMPLE), 0))
+    return 2 * len(_items(asked, concept, sample or SAMPLE, 0))
 
 
 INFO = Info(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,9 @@ PROMPT = (
 )
 
 
-def count_answers(query: str, concept: object, **options: Any) -> int:
+def count_answers(query: str, concept: object, *, sample: int | None = SAMPLE, **others: object) -> int:
     """Return how many answers a model writes."""
-    return int(options.get("sample") or SAMPLE)
+    return sample or SAMPLE
 
 
 INFO = Info(

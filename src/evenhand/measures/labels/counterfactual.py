@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -212,7 +211,7 @@ def _changes(call: Call, result: _Result, texts: list[str], label: str) -> Measu
     changes = np.array([np.mean([abs(p[a] - p[b]) for a, b in combinations(rows, 2)]) for rows in result.rows])
     pairs = {(a, b) if p[a] >= p[b] else (b, a) for rows in result.rows for a, b in combinations(rows, 2)}
     worst = sorted(pairs, key=lambda pair: (p[pair[1]] - p[pair[0]], pair))[:WORST]
-    items: list[dict[str, Any]] = [
+    items: list[dict[str, object]] = [
         {
             "word": texts[a],
             "counterpart": texts[b],

@@ -17,8 +17,7 @@ from evenhand.measures.likelihood.bbq_items import (
     OF_CONCEPT,
     BBQCondition,
     BBQItem,
-    draw_items,
-    has_control,
+    draw_with_control,
     set_name,
 )
 from evenhand.measures.likelihood.scoring import (
@@ -177,11 +176,7 @@ def bbq(
 
     What it does not tell you: how the model answers when it writes. See `evenhand show bbq`.
     """
-    concept = as_concept(concept)
-    asked = draw_items(dataset, category, concept, sample, seed, language=language)
-    control: list[BBQItem] = []
-    if has_control(dataset):
-        control = draw_items(dataset, category, concept, sample, seed, language=language, control=True)
+    asked, control = draw_with_control(dataset, category, as_concept(concept), sample, seed, language=language)
     categories = sorted({item.category for item in asked})
     params = {"categories": categories, "sample": sample or 0, "items": len(asked), "prompt": prompts_of(asked)}
     names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]

@@ -406,7 +406,7 @@ def _measurements(
     return results
 
 
-def _items(table: TermTable) -> tuple[dict[str, Any], ...]:
+def _items(table: TermTable) -> tuple[dict[str, object], ...]:
     return tuple(
         {"target": term, "n": int(count), "lms": 100 * float(related / count), "ss": 100 * float(stereotypes / count)}
         for term, count, related, stereotypes in zip(

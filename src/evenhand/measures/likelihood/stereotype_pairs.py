@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -231,7 +231,7 @@ class _ScoredPairs:
         bounds = share_interval(wins)
         return 100 * float(wins.mean()), (100 * bounds[0], 100 * bounds[1]) if bounds else None
 
-    def _direction(self, rows: Rows, name: str) -> dict[str, Any]:
+    def _direction(self, rows: Rows, name: str) -> dict[str, object]:
         """Return the score of one direction; the released code leaves ties out of it."""
         chosen = np.array([row for row in rows if self.asked.pairs[row].direction == name], dtype=np.int64)
         if self.variant == "released":
@@ -241,7 +241,7 @@ class _ScoredPairs:
         share, interval = self._share(chosen)
         return {"value": share, "interval": list(interval) if interval else None, "n": len(chosen)}
 
-    def _item(self, row: int) -> dict[str, Any]:
+    def _item(self, row: int) -> dict[str, object]:
         """Return the numbers of a pair. Its sentences stay in the data set: they are offensive, and have a licence."""
         pair = self.asked.pairs[row]
         scores = {"more": float(self.scores.more[row]), "less": float(self.scores.less[row])}
