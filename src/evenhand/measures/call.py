@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import (
@@ -223,24 +223,10 @@ class Call:
         params: Mapping[str, object] | None = None,
     ) -> Measurement:
         """Return a measurement without a value that says why."""
-        return Measurement(
-            self.info.id,
-            None,
-            0,
-            self.coverage,
-            status="undefined",
-            reason=reason,
-            query=self.query,
-            score=score,
-            model=self.model,
-            positive=self.positive if positive is None else positive,
-            note=self.note,
-            items=tuple(items),
-            details=details or {},
-            params={**self.params, **(params or {})},
-            seed=self.seed,
-            definition=self.info.definition,
+        asked = self.measurement(
+            0.0, 0, reading="", score=score, positive=positive, items=items, details=details, params=params
         )
+        return replace(asked, value=None, status="undefined", reason=reason)
 
     def undefined_scores(self, reason: str) -> Measured:
         """Return every score without a value."""

@@ -9,7 +9,7 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.measures.call import Call, measure
 from evenhand.measures.chat.gaps import UNCLEAR
-from evenhand.measures.chat.word_association import BIAS, require_english, stereotype_of, stimulus_query
+from evenhand.measures.chat.word_association import BIAS, describe_stimuli, require_english
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -94,8 +94,7 @@ def relative_decisions(
 
     What it does not tell you: how the model decides about one person. See `decisions`.
     """
-    asked = stimulus_query(query, INFO.id, NOT_ABOUT_PEOPLE)
-    call.describe(asked, scores=(BIAS, POSITION, UNCLEAR_SHARE), positive=stereotype_of(asked))
+    asked = describe_stimuli(call, query, (BIAS, POSITION, UNCLEAR_SHARE), NOT_ABOUT_PEOPLE)
     require_english(asked)
     items = _items(asked, as_concept(concept), sample or SAMPLE, seed)
     rng = np.random.default_rng(seed)

@@ -24,7 +24,7 @@ from evenhand.measures.sentences.encoded_query import (
 from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
+from evenhand.stats.permutation import EXACT_UP_TO, Alternative, permutation_test
 from evenhand.stats.units import Units, effect_size_units, linearised_units
 from evenhand.words import Query, Template
 
@@ -117,19 +117,19 @@ def seat(
     positive = f"{x.name} with {near.name}"
     call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=took_effect)
     call.require(encoded.lists)
-    associations = encoded.associations(0)
-    effect = sentence_effect(encoded.sets, associations, ddof)
+    s_x, s_y = encoded.associations(0)
+    effect = sentence_effect(encoded.sets, (s_x, s_y), ddof)
     if effect is None:
         raise DegenerateError("all target sentences have the same association: the standard deviation is 0")
-    units = associations if variant else (effect.first, effect.second)
-    test = _test(*units, alternative, samples, seed, released=bool(variant))
+    permuted, limit = ((s_x, s_y), RELEASED_SAMPLES) if variant else ((effect.first, effect.second), EXACT_UP_TO)
+    test = permutation_test(*permuted, alternative=alternative, samples=samples, exact_up_to=limit, seed=seed)
     first, second = (near.name, far.name) if effect.value >= 0 else (far.name, near.name)
     return call.measurement(
         effect.value,
-        len(associations[0]) + len(associations[1]),
+        len(s_x) + len(s_y),
         interval=effect.interval,
         p_value=test.p_value,
-        units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
+        units=(effect_size_units("word", x.sentence_words, y.sentence_words, s_x, s_y, ddof=ddof),),
         reading=f"the sentence vectors associate {x.name} with {first}, {y.name} with {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
@@ -137,8 +137,8 @@ def seat(
             for word, value in zip(group.words, values, strict=True)
         ),
         details={
-            "mean_difference": float(associations[0].mean() - associations[1].mean()),
-            "bound": largest_effect(len(associations[0]), len(associations[1]), ddof),
+            "mean_difference": float(s_x.mean() - s_y.mean()),
+            "bound": largest_effect(len(s_x), len(s_y), ddof),
             "baseline_size": _baseline(effect.first, effect.second, seed) / effect.deviation,
             "sizes": [len(group.sentences) for group in encoded.sets],
             "words": [len(group.words) for group in encoded.sets],
@@ -147,13 +147,6 @@ def seat(
             "exact": test.exact,
         },
     )
-
-
-def _test(
-    first: Vector64, second: Vector64, alternative: Alternative, samples: int, seed: int, *, released: bool
-) -> PermutationTest:
-    limit = RELEASED_SAMPLES if released else EXACT_UP_TO
-    return permutation_test(first, second, alternative=alternative, samples=samples, exact_up_to=limit, seed=seed)
 
 
 def _baseline(first: Vector64, second: Vector64, seed: int) -> float:

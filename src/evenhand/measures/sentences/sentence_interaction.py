@@ -68,7 +68,7 @@ def sentence_interaction(
     call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=encoded.params)
     layout = table_layout(encoded.query)
     call.require(encoded.lists)
-    associations = encoded.target_associations(0)
+    associations = encoded.associations(0)
     scores = {
         group.name: group.word_means(values) for group, values in zip(encoded.sets[:-2], associations, strict=True)
     }
