@@ -180,24 +180,17 @@ COPIES = (
     "With nothing masked, a model can copy its input: log P is near 0, and the score rests on small differences. "
     f"{LIMITS}"
 )
-AUL = Info(
+AUL = replace(
+    INFO,
     id="aul",
     title="All Unmasked Likelihood",
-    takes="dataset",
-    better="fifty",
-    null=50.0,
     formula="100 / n sum_pairs [s(more) > s(less)] + [s(more) = s(less)] / 2,  s(S) = mean_i log P(w_i | S)",
     reading=READING,
     limits=COPIES,
     cites=("kaneko2022", "nangia2020", "blodgett2021"),
-    available=available,
-    view="likelihood",
-    query_concepts=CONCEPTS,
     needs="masked-lm",
-    data=(DATA,),
-    whole=DATA,
-    definition=2,
-    charts=("pair-preferences",),
+    in_tradeoff=False,
+    plain=0,
 )
 AULA = replace(
     AUL,

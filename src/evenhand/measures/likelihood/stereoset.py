@@ -12,9 +12,9 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.likelihood.scoring import draw_sample, read_json
+from evenhand.measures.likelihood.scoring import draw_sample, part_of_set, read_json
 from evenhand.measures.likelihood.stereotype_pairs import PairVariant, commonest_differences, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -419,18 +419,8 @@ def _examples(source: Source) -> tuple[str, list[StereoExample]]:
     """Return the name of the query and its examples."""
     if not isinstance(source, str | Path):
         return "examples", list(source)
-    name = str(source)
-    part = next((part for part in PARTS if name in QUERIES[part]), "")
-    if not part:
-        path = Path(source)
-        if not path.suffix and not path.exists():
-            raise unknown_name("part of StereoSet", name, [query for part in PARTS for query in QUERIES[part]])
-        return path.stem, list(read_stereoset(path))
-    location = data.locate(part)
-    if location is None:
-        raise InputMissingError(f"the data set {part} is not on this disk", hint=f"evenhand fetch {part}")
-    domain = name.removeprefix(part).removeprefix("-")
-    return name, [example for example in read_stereoset(location) if domain in ("", example.domain)]
+    name, path, domain = part_of_set(source, QUERIES, "part of StereoSet")
+    return name, [example for example in read_stereoset(path) if domain in ("", example.domain)]
 
 
 def score_examples(

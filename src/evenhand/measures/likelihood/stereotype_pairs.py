@@ -13,9 +13,9 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call
-from evenhand.measures.likelihood.scoring import draw_sample, read_table
+from evenhand.measures.likelihood.scoring import draw_sample, part_of_set, read_table
 from evenhand.measures.measurement import Measurement
 from evenhand.stats import share_interval
 from evenhand.stats.units import mean_units, null_p
@@ -117,18 +117,8 @@ class PairSet:
         """
         if not isinstance(source, str | Path):
             return cls("pairs", tuple(source))
-        name = str(source)
-        if name not in QUERIES:
-            path = Path(source)
-            if not path.suffix and len(path.parts) == 1 and not path.exists():
-                raise unknown_name("set of sentence pairs", name, QUERIES)
-            return cls(path.stem, read_crows_pairs(path))
-        location = data.locate(DATA)
-        if location is None:
-            raise InputMissingError(f"the data set {DATA} is not on this disk", hint=f"evenhand fetch {DATA}")
-        category = name.removeprefix(DATA).removeprefix("-")
-        pairs = read_crows_pairs(location)
-        return cls(name, tuple(pair for pair in pairs if category in ("", pair.category)))
+        name, path, category = part_of_set(source, {DATA: QUERIES}, "set of sentence pairs")
+        return cls(name, tuple(pair for pair in read_crows_pairs(path) if category in ("", pair.category)))
 
     def sampled(self, size: int | None, seed: int) -> PairSet:
         """Return a sample with as many pairs of each category as they last; None or 0 for all pairs."""
