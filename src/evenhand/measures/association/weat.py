@@ -335,6 +335,7 @@ def generalised_weat(
     # the deviations of the attribute means add up to 0, so that the mean of the targets drops out of the sum
     scores = np.concatenate([unit_rows(group.rows) for group in located.targets]) @ deviations.T
     sizes = [len(group.words) for group in located.targets]
+    own = _own_scores(scores, sizes)
     parts = _set_means(scores, np.arange(len(scores))[None], sizes)[0]
     value = float(parts.sum())
     relation = "is associated with its own" if value >= 0 else "is associated with other sets than its own"
@@ -342,10 +343,10 @@ def generalised_weat(
     return call.measurement(
         value,
         len(scores),
-        interval=_interval(scores, sizes),
+        interval=contrast_interval(own),  # the sum is one of means of independent samples
         p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
         reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",
-        units=(contrast_units("word", [group.words for group in located.targets], _own_scores(scores, sizes)),),
+        units=(contrast_units("word", [group.words for group in located.targets], own),),
         details={
             "by_set": {group.name: float(part) for group, part in zip(located.targets, parts, strict=True)},
             **located.details(),
@@ -374,11 +375,6 @@ def _p_value(sums: Vector64, value: float, alternative: Alternative) -> float:
     elif alternative == "less":
         sums, value = -sums, -value
     return float((np.count_nonzero(sums >= value - TIES_WITHIN) + 1) / (len(sums) + 1))
-
-
-def _interval(scores: Matrix64, sizes: list[int]) -> Interval:
-    """Let the words of each set vary: the sum is one of means of independent samples."""
-    return contrast_interval(_own_scores(scores, sizes))
 
 
 def _own_scores(scores: Matrix64, sizes: list[int]) -> list[Vector64]:

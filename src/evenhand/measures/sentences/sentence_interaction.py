@@ -72,16 +72,5 @@ def sentence_interaction(
     scores = {
         group.name: group.word_means(values) for group, values in zip(encoded.sets[:-2], associations, strict=True)
     }
-    tested = layout.test(scores, samples=samples, seed=seed)
-    effect = tested.summary(first, near, far)
     words = {group.name: group.words for group in encoded.sets[:-2]}
-    return call.measurement(
-        effect.value,
-        sum(map(len, scores.values())),
-        interval=effect.interval,
-        p_value=tested.test.p_value,
-        units=tested.units(first, words, effect.value),
-        reading=effect.reading,
-        items=tested.items(),
-        details=tested.details(),
-    )
+    return layout.measurement(call, scores, words, (near, far), samples=samples, seed=seed)
