@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import replace
+from typing import Literal, get_type_hints
+
 import numpy as np
 import pytest
 
@@ -171,6 +175,29 @@ def test_a_measure_takes_the_call_first(toy) -> None:
             return None
 
 
+def test_a_parameter_of_names_takes_no_other_value(toy) -> None:
+    @toy
+    def compare(call, view, words, *, distance: Literal["near", "far"] | None = None, runs: int = 1, seed=0):
+        return call.measurement(1.0, runs, reading="r")
+
+    assert compare(None, "words", distance="far").params == {"distance": "far", "runs": 1}
+    assert compare(None, "words").params["distance"] is None
+    with pytest.raises(UsageError, match="distance must be near or far, got 'middle'"):
+        compare(None, "words", distance="middle")
+
+
+@pytest.mark.parametrize("name", measures.ids())
+def test_the_types_of_a_measure_are_known_at_run_time(name: str) -> None:
+    get_type_hints(inspect.unwrap(measures.get(name)))  # otherwise its options would not be checked
+
+
 def test_the_definition_number_is_that_of_the_measure(vectors: Vectors) -> None:
     """A record of an earlier definition must not pass for one of today's."""
     assert measures.weat(vectors, "weat-6", samples=10).definition == measures.info("weat").definition == 3
+
+
+@pytest.mark.parametrize(("view", "family"), [("vectors", "association"), ("generation", "text"), ("chat", "chat")])
+def test_reports_show_a_measure_under_its_view_unless_it_says_otherwise(view: str, family: str) -> None:
+    info = replace(info_of("weat"), view=view, family="")
+    assert info.family == family
+    assert replace(info, family="quality").family == "quality"

@@ -10,9 +10,21 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar, cast
+from types import NoneType, UnionType
+from typing import (
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -39,7 +51,8 @@ def measure(info: Info) -> Callable[[Callable[Concatenate[Call, P], R]], Measure
     """Register a function as a measure.
 
     The function is written with the call as its first parameter, and called without it: `weat(vectors, query)`. Its
-    other parameters are recorded. If it raises `VocabularyError` or `DegenerateError`, the measurement is undefined,
+    other parameters are recorded. A parameter that is annotated with names (`Literal["a", "b"]`) takes no other value.
+    If it raises `VocabularyError` or `DegenerateError`, the measurement is undefined,
     with the message as its reason.
     """
 
@@ -54,7 +67,7 @@ def measure(info: Info) -> Callable[[Callable[Concatenate[Call, P], R]], Measure
 
         @functools.wraps(function)
         def measured(*args: P.args, **kwargs: P.kwargs) -> R:
-            call = Call.bind(info, signature, args, kwargs)
+            call = Call.bind(info, signature, args, kwargs, names_taken(function))
             try:
                 result = function(call, *args, **kwargs)
             except (VocabularyError, DegenerateError) as error:
@@ -62,8 +75,7 @@ def measure(info: Info) -> Callable[[Callable[Concatenate[Call, P], R]], Measure
             as_measurements(result)  # a result that is no measurement is an error of this function
             return result
 
-        attributes: dict[str, Any] = {"info": info, "__signature__": signature}
-        measured.__dict__.update(attributes)
+        measured.__dict__.update({"info": info, "__signature__": signature})
         measured.__annotations__ = {
             name: hint for name, hint in function.__annotations__.items() if name != call_parameter.name
         }
@@ -106,15 +118,27 @@ class Call:
 
     @classmethod
     def bind(
-        cls, info: Info, signature: inspect.Signature, args: Sequence[object], kwargs: Mapping[str, object]
+        cls,
+        info: Info,
+        signature: inspect.Signature,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        names: Mapping[str, tuple[object, ...]],
     ) -> Call:
-        """Return the call of a measure with these arguments; all but view, query, reference and seed are recorded."""
+        """Return the call of a measure with these arguments; all but view, query, reference and seed are recorded.
+
+        `names` are the only values of some parameters.
+        """
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise TypeError(f"{info.id.replace('-', '_')}() {error}") from None
         bound.apply_defaults()
         values = dict(bound.arguments)
+        for name, known in names.items():
+            if values[name] not in known:
+                listed = " or ".join(str(value) for value in known if value not in ("", None))
+                raise UsageError(f"{name} must be {listed}, got {values[name]!r}")
         view, _ = (values.pop(name) for name in list(values)[:2])
         reference, seed = values.pop("reference", None), values.pop("seed", None)
         if values.get("concept"):
@@ -199,30 +223,33 @@ class Call:
         params: Mapping[str, object] | None = None,
     ) -> Measurement:
         """Return a measurement without a value that says why."""
-        return Measurement(
-            self.info.id,
-            None,
-            0,
-            self.coverage,
-            status="undefined",
-            reason=reason,
-            query=self.query,
-            score=score,
-            model=self.model,
-            positive=self.positive if positive is None else positive,
-            note=self.note,
-            items=tuple(items),
-            details=details or {},
-            params={**self.params, **(params or {})},
-            seed=self.seed,
-            definition=self.info.definition,
+        asked = self.measurement(
+            0.0, 0, reading="", score=score, positive=positive, items=items, details=details, params=params
         )
+        return replace(asked, value=None, status="undefined", reason=reason)
 
     def undefined_scores(self, reason: str) -> Measured:
         """Return every score without a value."""
         if isinstance(self.scores, str):
             return self.undefined(reason, score=self.scores)
         return tuple(self.undefined(reason, score=score) for score in self.scores)
+
+
+@functools.cache
+def names_taken(function: Callable[..., object]) -> dict[str, tuple[object, ...]]:
+    """Return the values that each parameter takes whose type is a list of names; None among them where it may be."""
+    try:
+        hints = get_type_hints(function)
+    except NameError:  # of a type that is imported for type checkers only
+        return {}
+    taken = {}
+    for name, hint in hints.items():
+        kinds = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        named = [kind for kind in kinds if get_origin(kind) is Literal]
+        if named and all(kind is NoneType for kind in kinds if kind not in named):
+            values = [value for kind in named for value in get_args(kind)]
+            taken[name] = (*values, None) if len(named) < len(kinds) else tuple(values)
+    return taken
 
 
 def _plain(value: object) -> object:

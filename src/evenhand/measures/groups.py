@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import UsageError, few
-from evenhand.measures.measurement import Measurement, undefined
+from evenhand.measures.call import Call
+from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import IDEALS, Info, Measured, MeasureFunction, as_measurements, get
 from evenhand.models.vectors import Coverage
 from evenhand.stats.multiplicity import holm
@@ -26,6 +27,7 @@ from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, WordSet, as_concept, concept_query
 from evenhand.words import query as find_query
 
+GroupKey = TypeVar("GroupKey", bound=Hashable)
 GroupComparison = Literal["pairwise", "one-against-rest"]
 REST = "others"
 LEVEL = 0.05
@@ -46,11 +48,11 @@ class GroupRow:
         """The two groups in one text."""
         return f"{self.first} – {self.second}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON and data frames."""
         m = self.measurement
         low, high = m.interval or (None, None)
-        row: dict[str, Any] = {"first": self.first, "second": self.second, "score": m.score, "value": m.value}
+        row: dict[str, object] = {"first": self.first, "second": self.second, "score": m.score, "value": m.value}
         row |= {"low": low, "high": high, "p_value": m.p_value, "p_holm": self.p_adjusted, "n": m.n}
         return row | {"status": m.status, "reason": m.reason}
 
@@ -95,9 +97,9 @@ class GroupTable:
 
         return frame([row.to_dict() for row in self.rows])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
-        plain: dict[str, Any] = {"measure": self.measure, "asked": self.asked, "how": self.how}
+        plain: dict[str, object] = {"measure": self.measure, "asked": self.asked, "how": self.how}
         return plain | {"groups": list(self.groups), "correction": "holm", "rows": [row.to_dict() for row in self.rows]}
 
     def measurements(self) -> tuple[Measurement, ...]:
@@ -240,26 +242,24 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.found)),
         tuple(dict.fromkeys(word for row in rows for word in row.measurement.coverage.missing)),
     )
-    shared: dict[str, Any] = {"query": example.query, "score": score, "model": example.model, "seed": example.seed}
-    shared |= {"params": {**example.params, "correction": "holm"}, "definition": info.definition}
+    params = {**example.params, "correction": "holm"}
+    call = Call(info, example.model, params, example.seed, query=example.query, coverage=coverage)
     if not defined:
-        return undefined(table.measure, example.reason, coverage, **shared)
+        return call.undefined(example.reason, score=score)
     better = info.better_score(example.score)
     furthest = max(defined, key=lambda row: _distance(better, row.measurement))
-    value = furthest.measurement.value
-    if better == "zero" and value is not None:
-        value = abs(value)
+    value = furthest.measurement.value or 0.0
+    value = abs(value) if better == "zero" else value
     tested = [row for row in defined if row.p_adjusted is not None]
     different = [row.name for row in tested if row.p_adjusted is not None and row.p_adjusted <= LEVEL]
     reading = f"of {len(defined)} comparisons, {furthest.name} is furthest from the ideal"
     if tested:
         named = f": {few(different, most=NAMED)}" if different else ""
         reading += f"; {len(different)} of {len(tested)} differ (Holm, {LEVEL:.0%}){named}"
-    return Measurement(
-        table.measure,
+    return call.measurement(
         value,
         furthest.measurement.n,
-        coverage,
+        score=score,
         p_value=min((row.p_adjusted for row in tested if row.p_adjusted is not None), default=None),
         reading=reading,
         note="chosen as the furthest, so that it has no interval of its own; see the items",
@@ -269,7 +269,6 @@ def _summary(table: GroupTable, info: Info, rows: list[GroupRow]) -> Measurement
             "how": table.how,
             "undefined": {row.name: row.measurement.reason for row in rows if row.measurement.value is None},
         },
-        **shared,
     )
 
 
@@ -329,6 +328,18 @@ def against_others(values: Matrix64) -> Matrix64:
     """Return the value of each group minus the mean of the other groups, (cases, groups)."""
     others = (values.sum(axis=1, keepdims=True) - values) / (values.shape[1] - 1)
     return np.asarray(values - others)
+
+
+def means_by(keys: Iterable[GroupKey], values: Iterable[float]) -> dict[GroupKey, float]:
+    """Return the mean value of each key, in the order in which the keys come.
+
+    >>> means_by(["a", "b", "a"], [1.0, 2.0, 4.0])
+    {'a': 2.5, 'b': 2.0}
+    """
+    found: dict[GroupKey, list[float]] = {}
+    for key, value in zip(keys, values, strict=True):
+        found.setdefault(key, []).append(value)
+    return {key: float(np.mean(some)) for key, some in found.items()}
 
 
 def group_word_p(

@@ -160,7 +160,7 @@ LARGEST_VOCABULARY = 10_000_000  # words; a record that claims more is damaged
 MOST = 400  # every list we ship stays whole; a vocabulary of tens of thousands would only fill the record
 
 
-def word_items(words: Sequence[str], values: Vector64, **columns: Sequence[Any]) -> tuple[Mapping[str, Any], ...]:
+def word_items(words: Sequence[str], values: Vector64, **columns: Sequence[object]) -> tuple[MeasuredItem, ...]:
     """One item a word in the order given; of more than `MOST` words, those whose value is largest in size."""
     chosen = np.arange(len(words))
     if len(words) > MOST:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, ParamSpec, Protocol, TypeAlias, TypeVar
 
 from evenhand.errors import UsageError
 from evenhand.measures.measurement import Measurement
@@ -25,6 +25,7 @@ LAST = 1_000
 FAMILIES = (
     "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes", "quality",
 )  # fmt: skip
+FAMILY_OF_VIEW = {"vectors": "association", "generation": "text"}  # of other views, the family has the same name
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class Info:
         cites: keys of `data/references.bib`.
         queries: what an audit asks unless told otherwise; those about another concept are left out.
         view: the view of a subject that the function takes as its first argument.
-        family: the heading under which reports show it.
+        family: the heading under which reports show it; by default that of the view.
         arity: for `takes="query"`, the number of target and attribute sets; None accepts any number.
         matched_sets: whether a query needs as many target sets as attribute sets.
         one_against_rest: whether a concept of more than two groups is asked about group by group.
@@ -51,7 +52,8 @@ class Info:
         variants: settings that get rows of their own in an audit, by the name of the row.
         needs_reference: whether it compares with the subject before mitigation.
         definition: number of the definition, raised when the same input gives another value.
-        available: further queries, whose data may or may not be on this disk.
+        available: further queries, whose data may or may not be on this disk; by default the first data set in `data`
+            where all of them are here.
         query_concepts: for measures that do not take word queries, the concept of each query that has one; an audit of
             another concept leaves it out.
         scores: which way is better for scores of the measure that differ from `better`.
@@ -93,18 +95,18 @@ class Info:
     reading: str
     limits: str
     cites: tuple[str, ...]
-    queries: tuple[str, ...]
+    queries: tuple[str, ...] = ()
     view: ViewName = "vectors"
     family: Literal[
-        "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes",
+        "", "association", "geometry", "sentences", "inference", "likelihood", "chat", "labels", "text", "outcomes",
         "quality",
-    ] = "association"  # fmt: skip
+    ] = ""  # fmt: skip
     arity: tuple[int | None, int | None] = (None, None)
     matched_sets: bool = False
     one_against_rest: bool = False
     generic: tuple[str, ...] = ("pleasant-unpleasant", "career-family")
     concepts: tuple[str, ...] = ()
-    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    variants: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
     needs_reference: bool = False
     definition: int = 1
     available: Callable[[], tuple[str, ...]] | None = None
@@ -130,6 +132,9 @@ class Info:
     facts: bool = False
     criteria: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "family", self.family or FAMILY_OF_VIEW.get(self.view, self.view))
+
     @property
     def groups(self) -> str:
         """How many groups the measure compares, and what to do about more."""
@@ -148,7 +153,12 @@ class Info:
 
     def default_queries(self) -> tuple[str, ...]:
         """Return the named queries, and those whose data set is on this disk."""
-        return self.queries + (self.available() if self.available else ())
+        return self.queries + (self.available() if self.available else self._data_on_disk())
+
+    def _data_on_disk(self) -> tuple[str, ...]:
+        from evenhand.data import locate
+
+        return self.data[:1] if all(locate(name) for name in self.data) else ()
 
     def better_score(self, score: str) -> Better:
         """Return which way is better for one of the scores."""

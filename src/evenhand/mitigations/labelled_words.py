@@ -152,17 +152,14 @@ class Labelled:
         wide = as_float64(x)
         return train(wide[fit], self.y[fit], intercept=True).accuracy(wide[test], self.y[test])
 
-    def report(self, x: Matrix64, vm: VectorMap) -> dict[str, object]:
-        """Return the labels used, and the accuracy of a linear classifier before and after the map."""
-        sizes = dict(zip(self.classes, np.bincount(self.y).tolist(), strict=True))
-        before, after = self.accuracy(x), self.accuracy(vm(x))
-        held_out = len(self.parts[2]) < len(self.y)
+    def report(self, before: Matrix64, after: Matrix) -> dict[str, object]:
+        """Return the labels used, and the accuracy of a linear classifier before and after an erasure."""
         return {
-            "labels": {**self.params, "sizes": sizes},
-            "accuracy_before": before,
-            "accuracy_after": after,
+            "labels": {**self.params, "sizes": dict(zip(self.classes, np.bincount(self.y).tolist(), strict=True))},
+            "accuracy_before": self.accuracy(before),
+            "accuracy_after": self.accuracy(after),
             "majority": self.majority,
-            "held_out": held_out,
+            "held_out": len(self.parts[2]) < len(self.y),
         }
 
 

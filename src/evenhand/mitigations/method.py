@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeAlias
 
 from evenhand.data.citations import bibtex, short_citation
 from evenhand.errors import UsageError, counted, unknown_name
@@ -158,8 +158,7 @@ class Mitigation(ABC):
             return self
         if seed < 0:
             raise UsageError(f"the seed must be 0 or more, got {seed}")
-        changes: dict[str, Any] = {"seed": seed} if self.is_seeded() else {}
-        return replace(self, **changes)
+        return replace(self, seed=seed) if self.is_seeded() else self  # type: ignore[call-arg]  # of subclasses
 
     @classmethod
     def bibtex(cls) -> str:
@@ -219,7 +218,7 @@ def apply_methods(
     return subject, tuple(changes)
 
 
-def chain_report(changes: Sequence[Change]) -> dict[str, Any]:
+def chain_report(changes: Sequence[Change]) -> dict[str, object]:
     """Return the report of one change, or that of a chain with the reports of its steps; empty without changes."""
     reports = [dict(change.report) for change in changes]
     if len(reports) < 2:

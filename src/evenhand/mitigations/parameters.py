@@ -75,7 +75,7 @@ def check_choices(method: Mitigation) -> None:
 
 
 @cache
-def _hints(method: type[Mitigation]) -> dict[str, Any]:
+def _hints(method: type[Mitigation]) -> dict[str, object]:
     from evenhand.words import Concept, Recipe, WordSet
 
     late = {"Concept": Concept, "Recipe": Recipe, "WordSet": WordSet}  # imported for type checking only
@@ -94,7 +94,7 @@ def _docs(method: type[Mitigation]) -> dict[str, str]:
     return docs
 
 
-def _members(hint: object) -> tuple[Any, ...]:
+def _members(hint: object) -> tuple[object, ...]:
     """Return the members of a union, or the type itself."""
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 

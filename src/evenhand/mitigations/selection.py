@@ -77,7 +77,7 @@ class ExceptSpecific(Selector):
     def __call__(self, v: Vectors, concept: Concept | None) -> frozenset[str]:
         """Return the specific words that the vectors have."""
         self.check_concept(concept)
-        return _spelt(v, _needed(concept, self.rule).specific)
+        return v.matching(_needed(concept, self.rule).specific)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class ExceptListed(Selector):
 
     def __call__(self, v: Vectors, concept: Concept | None) -> frozenset[str]:
         """Return the listed words that the vectors have."""
-        return _spelt(v, wordset(self.words) if isinstance(self.words, str) else self.words)
+        return v.matching(wordset(self.words) if isinstance(self.words, str) else self.words)
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class ExceptLearned(Selector):
         """Return the seeds and the words that the classifier assigns to them."""
         from sklearn.svm import LinearSVC  # takes a second to import
 
-        seeds = _spelt(v, wordset(self.seeds))
+        seeds = v.matching(wordset(self.seeds))
         rows = np.unique([*range(min(self.first, len(v))), *(v.index[word] for word in seeds)]).astype(np.int64)
         labels = np.array([v.words[row] in seeds for row in rows])
         if not labels.any() or labels.all():
@@ -190,10 +190,6 @@ def _needed(concept: Concept | None, rule: str) -> Concept:
     if concept is None:
         raise UsageError(f"the rule {rule!r} needs a concept", hint="fit(vectors, concept)")
     return concept
-
-
-def _spelt(v: Vectors, words: Iterable[str]) -> frozenset[str]:
-    return v.matching(words)
 
 
 def _words(v: Vectors, mask: NDArray[np.bool_]) -> frozenset[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from evenhand.words import Concept
 if TYPE_CHECKING:
     from evenhand.models.encoders.transformer import Transformer
 
+Example = TypeVar("Example")
 VOCABULARY = 500  # words beside the concept's, for methods that look for the words most biased along a direction
 MASSIVE = 10.0  # times the median length of a token's vector; the massive ones are 50 to 500 times as long
 NEUTRAL_WORDS = (
@@ -127,11 +128,7 @@ def labelled_sentences(concept: Concept, path: str | None, *, most: int, seed: i
     else:
         classes, source = _sort_file(concept, path), Path(path).name
     rng = np.random.default_rng(seed)
-    chosen = {
-        name: [texts[row] for row in np.sort(rng.permutation(len(texts))[:most])] if len(texts) > most else texts
-        for name, texts in classes.items()
-        if texts
-    }
+    chosen = {name: sampled(texts, most, rng) for name, texts in classes.items() if texts}
     if len(chosen) < 2:
         raise DegenerateError(
             f"{source}: sentences of {', '.join(chosen) or 'no group'} only; a classifier needs two classes",
@@ -156,7 +153,9 @@ def _sort_file(concept: Concept, path: str) -> dict[str, list[str]]:
     return classes
 
 
-def swapped_sentences(concept: Concept, path: str | None, *, most: int, seed: int) -> tuple[list[tuple[str, str]], str]:
+def swapped_sentences(
+    concept: Concept, path: str | None, *, most: int, seed: int
+) -> tuple[Sequence[tuple[str, str]], str]:
     """Return pairs of sentences that differ in one word of the concept's pairs, and where they come from.
 
     In a sentence of a file, every occurrence of a word is swapped, whole white-space tokens only; a sentence with
@@ -179,10 +178,14 @@ def swapped_sentences(concept: Concept, path: str | None, *, most: int, seed: in
         raise UsageError(
             f"{source}: no sentence has a word of the pairs of {concept.name!r}", hint="use other sentences"
         )
-    if len(found) > most:
-        rows = np.sort(np.random.default_rng(seed).permutation(len(found))[:most])
-        found = [found[row] for row in rows]
-    return found, source
+    return sampled(found, most, np.random.default_rng(seed)), source
+
+
+def sampled(examples: Sequence[Example], most: int, rng: np.random.Generator) -> Sequence[Example]:
+    """Return the examples, or as many drawn at random, in their order; nothing is drawn where all are taken."""
+    if len(examples) <= most:
+        return examples
+    return [examples[row] for row in np.sort(rng.permutation(len(examples))[:most])]
 
 
 def tokens(text: str) -> list[str]:

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from evenhand.errors import UsageError
 from evenhand.words.catalog import ids, table, wordset
 from evenhand.words.concept import Concept
+from evenhand.words.document import SUFFIXES
 from evenhand.words.template import Template
 
 PREFIX = "persons-"
 SLOT = "person"
 FRAMES, ADJECTIVE = "person-frames", "{adjective}"
+
+
+def is_template(text: str) -> bool:
+    """Return whether a text names a template: by its id, or by a word file."""
+    return text in ids("template") or text.partition("#")[0].lower().endswith(SUFFIXES)
 
 
 @dataclass(frozen=True)

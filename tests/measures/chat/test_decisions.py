@@ -201,7 +201,7 @@ def test_a_concept_without_names_is_undefined_with_the_reason() -> None:
 
 def test_bad_options_are_sentences(own: Path) -> None:
     chat = TextChat(lambda text, options: sigmoid(0))
-    with pytest.raises(EvenhandError, match="unknown option 'implicit'"):
+    with pytest.raises(EvenhandError, match="naming must be explicit or names, got 'implicit'"):
         decisions(chat, naming="implicit")  # type: ignore[arg-type]
     with pytest.raises(EvenhandError, match="no concept"):
         decisions(chat, concept="gendre")

@@ -114,7 +114,7 @@ def test_other_bad_input(tmp_path: Path) -> None:
         resume_names(chat, tmp_path)
     with pytest.raises(EvenhandError, match="missing"):
         resume_names(chat, tmp_path / "missing.txt")
-    with pytest.raises(EvenhandError, match="unknown option"):
+    with pytest.raises(EvenhandError, match="answer must be yes-no or number"):
         resume_names(chat, answer="maybe")
     assert measured(chat, concept="religion")["gap:islam"].status == "undefined"
 

@@ -107,7 +107,7 @@ def test_an_audit_asks_it_by_name_and_draws_it(subject: eh.Subject) -> None:
 def test_what_has_no_value_says_why(subject: eh.Subject) -> None:
     view = subject.view("labels")
     assert "no text has a version" in bias_by_site_labels(view, ["the door is good"]).reason
-    with pytest.raises(UsageError, match="unknown option 'some'"):
+    with pytest.raises(UsageError, match="parts must be layers or all, got 'some'"):
         bias_by_site_labels(view, TEXTS, parts="some")  # type: ignore[arg-type]
     with pytest.raises(EvenhandError, match="no label of"):
         bias_by_site_labels(view, TEXTS, label="toxic")

@@ -143,7 +143,7 @@ def test_a_model_with_uniform_logits_has_no_preference(tiny_folder: Callable[...
 def test_models_and_scorings_that_do_not_fit_are_refused() -> None:
     with pytest.raises(UsageError, match="causal language model, and pll-shared is defined for masked"):
         crows_pairs(GivenTokens(masked=False), PAIRS, scoring="pll-shared")
-    with pytest.raises(UnknownNameError, match="'pll'"):
+    with pytest.raises(UsageError, match=r"scoring must be pll-shared or .*got 'pll'"):
         crows_pairs(GivenTokens(), PAIRS, scoring="pll")
     with pytest.raises(UsageError, match="no token a probability"):
         crows_pairs(object(), PAIRS)

@@ -9,7 +9,7 @@ import pytest
 from given_likelihoods import GivenTokens
 
 import evenhand as eh
-from evenhand.errors import UnknownNameError, UsageError
+from evenhand.errors import UsageError
 from evenhand.measures.likelihood.log_probability import Roles, log_probability
 
 QUERY = eh.Query(
@@ -73,7 +73,7 @@ def test_bad_input() -> None:
         log_probability(GivenTokens(), QUERY, templates=["{target} runs"])
     with pytest.raises(UsageError, match="two targets"):
         log_probability(GivenTokens(), eh.Query("q", [["a"]], [["b"], ["c"]]))
-    with pytest.raises(UnknownNameError, match="'mean'"):
+    with pytest.raises(UsageError, match="pieces must be skip or product, got 'mean'"):
         log_probability(GivenTokens(), QUERY, pieces="mean")
 
 

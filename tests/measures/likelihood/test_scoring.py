@@ -10,7 +10,6 @@ import pytest
 
 from evenhand.errors import InputMissingError
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     count_split,
@@ -19,6 +18,7 @@ from evenhand.measures.likelihood.scoring import (
     ranks_first,
     ratio,
 )
+from evenhand.measures.registry import get
 from scripted_model import ScriptedModel, table
 
 WORDS = table({"cat": 0.5, "dog": 0.25, "cow": 0.125, "the": 0.5, "ran": 0.5, ".": 1.0})
@@ -88,7 +88,7 @@ def test_missing_data_name_the_command(tmp_path: Path, monkeypatch: pytest.Monke
     with pytest.raises(InputMissingError) as caught:
         data_folder("bbq", "bbq")
     assert caught.value.hint == "evenhand fetch bbq"
-    assert available("bbq") == ()
+    assert get("bbq").info.default_queries() == ()
     with pytest.raises(InputMissingError, match="nowhere"):
         data_folder("bbq", tmp_path / "nowhere")
     assert data_folder("bbq", tmp_path) == tmp_path

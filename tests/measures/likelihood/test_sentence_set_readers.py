@@ -53,7 +53,7 @@ def test_winogenerated_as_published(fetched):
     assert len(sentences) == 2990
     assert len({sentence.occupation for sentence in sentences}) == 299
     assert all(s.neutral.count("{}") == 1 and s.neutral != s.context for s in sentences)
-    assert "one of the people due to" in next(s.neutral for s in sentences if s.id == 2154)
+    assert [row for row, s in enumerate(sentences) if "one of the people due to" in s.neutral] == [2154]
 
 
 @pytest.mark.data

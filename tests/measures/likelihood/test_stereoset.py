@@ -10,7 +10,7 @@ import pytest
 from given_likelihoods import GivenTokens, hashed
 
 import evenhand as eh
-from evenhand.errors import FormatError, InputMissingError, UnknownNameError
+from evenhand.errors import FormatError, InputMissingError, UsageError
 from evenhand.measures.likelihood.stereoset import (
     StereoExample,
     StereoScores,
@@ -134,7 +134,7 @@ def test_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.json").write_text("[]", encoding="utf-8")
     with pytest.raises(FormatError, match="not a part of StereoSet"):
         read_stereoset(tmp_path / "bad.json")
-    with pytest.raises(UnknownNameError, match="'mean'"):
+    with pytest.raises(UsageError, match="averaging must be term-mean or pooled, got 'mean'"):
         stereoset(GivenTokens(), EXAMPLES, averaging="mean")
     monkeypatch.delenv("EVENHAND_DATA", raising=False)
     with pytest.raises(InputMissingError, match="evenhand fetch stereoset-test"):

@@ -113,7 +113,7 @@ def test_whole_sentences_are_an_option_of_masked_models(folder: Path):
     assert measured[0].params["scoring"] == "sentence"
     with pytest.raises(UsageError, match="causal"):
         winobias(ScriptedModel(HE), folder, scoring="pronoun")
-    with pytest.raises(UsageError, match="unknown scoring"):
+    with pytest.raises(UsageError, match="scoring must be pronoun or sentence"):
         winobias(ScriptedModel(HE), folder, scoring="word")
 
 

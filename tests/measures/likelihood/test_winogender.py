@@ -99,5 +99,5 @@ def test_options(folder: Path):
     measured = winogender(ScriptedModel(reader(by_majority)), folder, gotcha="occupation", sample=4)
     assert measured[0].n == 12
     assert np.isfinite(measured[-2].value)
-    with pytest.raises(UsageError, match="gotchas"):
+    with pytest.raises(UsageError, match="gotcha must be both or occupation, got 'all'"):
         winogender(ScriptedModel(uniform()), folder, gotcha="all")

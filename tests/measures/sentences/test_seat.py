@@ -140,7 +140,7 @@ def test_undefined_and_bad_input() -> None:
         eh.measures.seat(flat, QUERY, template=Template("t", "{this} and {that}"))
     with pytest.raises(UsageError, match="2 target and 2 attribute sets"):
         eh.measures.seat(flat, Query("q", (["a"], ["b"], ["c"]), (["d"], ["e"])))
-    with pytest.raises(eh.EvenhandError, match="no variant of seat 'other'"):
+    with pytest.raises(eh.EvenhandError, match="variant must be released, got 'other'"):
         eh.measures.seat(flat, QUERY, variant="other")
 
 

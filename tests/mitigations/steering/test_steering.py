@@ -15,8 +15,7 @@ import evenhand as eh  # noqa: E402
 from evenhand.errors import DegenerateError, EvenhandError, FormatError, UsageError  # noqa: E402
 from evenhand.mitigations.maps.site_change import SiteChange  # noqa: E402
 from evenhand.mitigations.site_examples import swapped_sentences  # noqa: E402
-from evenhand.mitigations.steering.directions import contrast_of, random_direction  # noqa: E402
-from evenhand.mitigations.steering.steering import Steering, shift  # noqa: E402
+from evenhand.mitigations.steering.steering import Steering, contrast_of, random_direction, shift  # noqa: E402
 from evenhand.models.encoders.activations import sentences_at  # noqa: E402
 from evenhand.models.encoders.folding import is_shift  # noqa: E402
 from evenhand.models.encoders.transformer import Transformer  # noqa: E402
@@ -163,7 +162,7 @@ def test_it_reaches_generation_and_is_saved_as_a_change(tiny_folder: Folder, tmp
 
 def test_tokens_with_massive_activations_do_not_count(tiny_folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a limit below the length of some tokens, the means are those of the others."""
-    from evenhand.mitigations.steering import directions
+    from evenhand.mitigations.steering import steering as directions
     from evenhand.models.encoders.sites import Site
 
     transformer = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel')}").network.transformer

@@ -12,8 +12,7 @@ from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import clustered_interval, crossed_share_note
-from evenhand.stats.bootstrap import Interval
-from evenhand.stats.units import Units, mean_units
+from evenhand.stats.units import mean_units
 from evenhand.words import Query
 
 CELLS_AT_ONCE = 4 << 20  # comparisons held at once
@@ -87,17 +86,23 @@ def bat(
     shares = _combine(first, second, len(a), len(b))
     swapped = _combine(analogy_shares(y, x, a, b).T, analogy_shares(x, y, b, a), len(a), len(b))
     value, opposite = float(shares.mean()), float(swapped.mean())
+    first_words, second_words = (group.words for group in located.targets)
     t1, t2 = (group.name for group in located.targets)
     a1, a2 = (group.name for group in located.attributes)
+    rows, columns = np.indices(shares.shape).reshape(2, -1).tolist()
+    clusters = {
+        "first target": [first_words[row] for row in rows],
+        "second target": [second_words[column] for column in columns],
+    }
     return call.measurement(
         value,
         len(x) + len(y),
-        interval=_interval(shares),
+        interval=clustered_interval(shares.ravel(), list(clusters.values()), share=True),
         reading=f"{100 * value:.1f} % of the analogies {t1} : {a1} :: {t2} : {a2} hold, "
         f"{100 * opposite:.1f} % with the groups swapped",
-        items=_items(located.targets[0].words, located.targets[1].words, shares, (t1, t2)),
-        units=_units(located.targets[0].words, located.targets[1].words, shares),
-        note=crossed_share_note(value, _clusters(shares)),
+        items=_items(first_words, second_words, shares, (t1, t2)),
+        units=tuple(mean_units(kind, labels, shares.ravel()) for kind, labels in clusters.items()),
+        note=crossed_share_note(value, list(clusters.values())),
         details={
             "swapped": opposite,
             "by_query": {f"{t1} - {t2} + {a2}": float(first.mean()), f"{a1} - {t1} + {t2}": float(second.mean())},
@@ -132,25 +137,6 @@ def analogy_shares(x: Matrix64, y: Matrix64, a: Matrix64, b: Matrix64) -> Matrix
 def _combine(first: Matrix64, second: Matrix64, n_a: int, n_b: int) -> Matrix64:
     """Return the mean of both kinds of queries, every comparison with the same weight."""
     return (first * (n_b - 1) + second * (n_a - 1)) / (n_a + n_b - 2)
-
-
-def _units(first: tuple[str, ...], second: tuple[str, ...], shares: Matrix64) -> tuple[Units, Units]:
-    rows, columns = (indices.ravel().tolist() for indices in np.indices(shares.shape))
-    return (
-        mean_units("first target", [first[row] for row in rows], shares.ravel()),
-        mean_units("second target", [second[column] for column in columns], shares.ravel()),
-    )
-
-
-def _interval(shares: Matrix64) -> Interval:
-    """Let the words of both target sets vary."""
-    return clustered_interval(shares.ravel(), _clusters(shares), share=True)
-
-
-def _clusters(shares: Matrix64) -> list[list[int]]:
-    """Return the word of each target set of every share."""
-    rows, columns = np.indices(shares.shape).reshape(2, -1).tolist()
-    return [rows, columns]
 
 
 def _items(

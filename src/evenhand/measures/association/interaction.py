@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
-from evenhand.stats.bootstrap import Interval
 from evenhand.stats.permutation import InteractionTest, interaction_test
-from evenhand.stats.units import Units, linearised_units
+from evenhand.stats.units import linearised_units
 from evenhand.words import Query
 from evenhand.words.intersection import FEWEST, SIGN, cell_name
 
@@ -41,7 +39,6 @@ INFO = Info(
         "phrase is a sum by construction. Words that share a name or a noun are not independent."
     ),
     cites=("guo2021", "freedman1983", "caliskan2017"),
-    queries=(),
     arity=(None, 2),
     crossed=True,
     null=0.0,
@@ -93,18 +90,9 @@ def interaction(
     located.require_distinct_means()
     a, b = (unit_rows(group.rows) for group in located.attributes)
     scores = {group.name: association(unit_rows(group.rows), a, b) for group in located.targets}
-    tested = layout.test(scores, samples=samples, seed=seed)
-    result = tested.summary(first, located.attributes[0].name, located.attributes[1].name)
-    return call.measurement(
-        result.value,
-        sum(map(len, scores.values())),
-        interval=result.interval,
-        p_value=tested.test.p_value,
-        reading=result.reading,
-        units=tested.units(first, {group.name: group.words for group in located.targets}, result.value),
-        items=tested.items(),
-        details={**tested.details(), **located.details()},
-    )
+    words = {group.name: group.words for group in located.targets}
+    attributes = [group.name for group in located.attributes]
+    return layout.measurement(call, scores, words, attributes, samples=samples, seed=seed, details=located.details())
 
 
 @dataclass(frozen=True)
@@ -114,79 +102,78 @@ class TableLayout:
     rows: tuple[str, ...]
     columns: tuple[str, ...]
 
-    def test(self, scores: Mapping[str, Vector64], *, samples: int, seed: int) -> InteractionTable:
-        """Return the tested table of the scores of each cell."""
+    @property
+    def cells(self) -> list[str]:
+        """The names of the cells, row by row."""
+        return [cell_name(row, column) for row in self.rows for column in self.columns]
+
+    def measurement(
+        self,
+        call: Call,
+        scores: Mapping[str, Vector64],
+        words: Mapping[str, Sequence[str]],
+        attributes: Sequence[str],
+        *,
+        samples: int,
+        seed: int,
+        details: Mapping[str, object] | None = None,
+    ) -> Measurement:
+        """Return the effect of the first cell.
+
+        Args:
+            call: the call of the measure.
+            scores: the association of each word, by cell.
+            words: the words, by cell.
+            attributes: names of the two attribute sets.
+            samples: permutations of the test.
+            seed: seed of the permutations.
+            details: what else to record.
+        """
         small = {cell: len(values) for cell, values in scores.items() if len(values) < FEWEST}
         if small:
             counts = ", ".join(f"{cell} {size}" for cell, size in small.items())
             raise DegenerateError(
                 f"an interaction needs {FEWEST} words in each cell to be tested, and there are fewer: {counts}"
             )
-        cells = [[scores[cell_name(row, column)] for column in self.columns] for row in self.rows]
-        return InteractionTable(self, interaction_test(cells, samples=samples, seed=seed))
+        table = [[scores[cell_name(row, column)] for column in self.columns] for row in self.rows]
+        tested = interaction_test(table, samples=samples, seed=seed)
+        value, left_out = float(tested.effects[0, 0]), tested.left_out[:, 0, 0]
+        names = [f"{cell}:{word}" for cell in self.cells for word in words[cell]]
+        return call.measurement(
+            value,
+            len(names),
+            interval=tested.intervals[0][0],
+            p_value=tested.p_value,
+            reading=f"{self.cells[0]} is nearer to {attributes[0 if value >= 0 else 1]} than the sum of its two "
+            f"groups, by {abs(value):.2f} sd",
+            # linearised; none where the effect without a word is not defined
+            units=(linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else (),
+            items=self._items(tested),
+            details={
+                "rows": list(self.rows),
+                "columns": list(self.columns),
+                "strength": tested.strength,
+                "deviation": tested.deviation,
+                **(details or {}),
+            },
+        )
 
-
-@dataclass(frozen=True)
-class CellEffect:
-    """The effect of one cell, in words."""
-
-    value: float
-    interval: Interval
-    reading: str
-
-
-@dataclass(frozen=True, eq=False)
-class InteractionTable:
-    """A tested table."""
-
-    layout: TableLayout
-    test: InteractionTest
-
-    def summary(self, cell: str, near: str, far: str) -> CellEffect:
-        """Return the effect of a cell."""
-        row, column = (names.index(part) for names, part in zip(self._names, cell.split(SIGN), strict=True))
-        value = float(self.test.effects[row, column])
-        side = near if value >= 0 else far
-        reading = f"{cell} is nearer to {side} than the sum of its two groups, by {abs(value):.2f} sd"
-        return CellEffect(value, self.test.intervals[row][column], reading)
-
-    def units(self, cell: str, words: Mapping[str, Sequence[str]], value: float) -> tuple[Units, ...]:
-        """Return the words of all cells as units of the effect of a cell, linearised; none without an interval."""
-        row, column = (names.index(part) for names, part in zip(self._names, cell.split(SIGN), strict=True))
-        left_out = self.test.left_out[:, row, column]
-        cells = [cell_name(one, two) for one in self.layout.rows for two in self.layout.columns]
-        names = [f"{name}:{word}" for name in cells for word in words[name]]
-        return (linearised_units("word", names, value, left_out),) if np.isfinite(left_out).all() else ()
-
-    def items(self) -> tuple[dict[str, Any], ...]:
+    def _items(self, tested: InteractionTest) -> tuple[dict[str, object], ...]:
         """Return one item for each cell."""
-        items: list[dict[str, Any]] = []
-        for row, column in np.ndindex(*self.test.effects.shape):
-            low, high = self.test.intervals[row][column] or (None, None)
+        items: list[dict[str, object]] = []
+        for cell, (row, column) in zip(self.cells, np.ndindex(*tested.effects.shape), strict=True):
+            low, high = tested.intervals[row][column] or (None, None)
             items.append(
                 {
-                    "word": cell_name(self.layout.rows[row], self.layout.columns[column]),
-                    "value": float(self.test.effects[row, column]),
-                    "mean": float(self.test.means[row, column]),
-                    "expected": float(self.test.expected[row, column]),
+                    "word": cell,
+                    "value": float(tested.effects[row, column]),
+                    "mean": float(tested.means[row, column]),
+                    "expected": float(tested.expected[row, column]),
                     "low": low,
                     "high": high,
                 }
             )
         return tuple(items)
-
-    def details(self) -> dict[str, object]:
-        """Return what describes the table as a whole."""
-        return {
-            "rows": list(self.layout.rows),
-            "columns": list(self.layout.columns),
-            "strength": self.test.strength,
-            "deviation": self.test.deviation,
-        }
-
-    @property
-    def _names(self) -> tuple[Sequence[str], Sequence[str]]:
-        return self.layout.rows, self.layout.columns
 
 
 def table_layout(query: Query) -> TableLayout:

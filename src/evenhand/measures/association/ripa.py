@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix64, Vector64, row_norms
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import LocatedSet, locate_set
 from evenhand.measures.call import MIN_SHARE, Call, ListCoverage, measure
 from evenhand.measures.measurement import MeasuredItem, Measurement
@@ -78,8 +78,6 @@ def ripa(
     What it does not tell you: whether an association is spurious. The paper gives no test, since that depends on how
     often the words occur together in the corpus.
     """
-    if relation not in get_args(Relation):
-        raise UsageError(f"unknown relation {relation!r}", hint="use pc or mean-of-pairs")
     wordset, concept = as_wordset(words), as_concept(concept)
     located = locate_set(vectors, wordset)
     call.describe(wordset.name, positive=concept.positive, coverage=located.coverage)

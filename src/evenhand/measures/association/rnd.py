@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError, unknown_name
+from evenhand.errors import DegenerateError, unknown_name
 from evenhand.measures.association.located_query import ROUNDING, LocatedQuery, LocatedSet, locate_query
 from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
@@ -75,8 +75,6 @@ def rnd(
 
     What it does not tell you: whether a value is large. The scale is that of the vectors.
     """
-    if distance not in ("euclidean", "cosine"):
-        raise UsageError(f"unknown distance {distance!r}", hint="use euclidean or cosine")
     located = locate_query(vectors, query, targets=2, attributes=None)
     chosen = _choose_attribute(located, attribute)
     positive = f"nearer to {located.targets[1].name}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, row_norms, unit_rows
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError
 from evenhand.measures.association.located_query import LocatedSet, locate_set, same_direction
 from evenhand.measures.call import MIN_SHARE, Call, measure
 from evenhand.measures.measurement import Measurement
@@ -73,8 +73,6 @@ def same(
 
     What it does not tell you: with more than two groups, which one a word is nearest to; see `by_group`.
     """
-    if combine not in get_args(SameCombination):
-        raise UsageError(f"unknown combine {combine!r}", hint="use length, sum or released")
     wordset, concept = as_wordset(words), as_concept(concept)
     names = [concept.positive, *(name for name in concept.groups if name != concept.positive)]
     located, groups = locate_set(vectors, wordset), [locate_set(vectors, concept.groups[name]) for name in names]

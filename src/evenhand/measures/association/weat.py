@@ -6,7 +6,7 @@ Its generalisation compares any number of sets.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 
@@ -279,7 +279,6 @@ GENERALISED_WEAT_INFO = Info(
         "needs as many attribute sets as target sets, in the same order."
     ),
     cites=("swinger2019",),
-    queries=(),
     matched_sets=True,
     one_against_rest=True,
     definition=4,
@@ -321,8 +320,6 @@ def generalised_weat(
     """
     if samples < 1:
         raise UsageError(f"samples must be at least 1, got {samples}")
-    if alternative not in get_args(Alternative):
-        raise UsageError(f"unknown alternative {alternative!r}", hint="use two-sided, greater or less")
     located = locate_query(vectors, query, targets=None, attributes=None)
     call.describe(located.query, positive="each target with its own attribute", coverage=located.coverage)
     n_targets, n_attributes = located.query.arity
@@ -339,6 +336,7 @@ def generalised_weat(
     # the deviations of the attribute means add up to 0, so that the mean of the targets drops out of the sum
     scores = np.concatenate([unit_rows(group.rows) for group in located.targets]) @ deviations.T
     sizes = [len(group.words) for group in located.targets]
+    own = _own_scores(scores, sizes)
     parts = _set_means(scores, np.arange(len(scores))[None], sizes)[0]
     value = float(parts.sum())
     relation = "is associated with its own" if value >= 0 else "is associated with other sets than its own"
@@ -346,10 +344,10 @@ def generalised_weat(
     return call.measurement(
         value,
         len(scores),
-        interval=_interval(scores, sizes),
+        interval=contrast_interval(own),  # the sum is one of means of independent samples
         p_value=_p_value(_shuffled_sums(scores, sizes, samples, seed), value, alternative),
         reading=f"summed over the sets, each target {relation} by {abs(value):.3f}{one_sided}",
-        units=(contrast_units("word", [group.words for group in located.targets], _own_scores(scores, sizes)),),
+        units=(contrast_units("word", [group.words for group in located.targets], own),),
         details={
             "by_set": {group.name: float(part) for group, part in zip(located.targets, parts, strict=True)},
             **located.details(),
@@ -378,11 +376,6 @@ def _p_value(sums: Vector64, value: float, alternative: Alternative) -> float:
     elif alternative == "less":
         sums, value = -sums, -value
     return float((np.count_nonzero(sums >= value - TIES_WITHIN) + 1) / (len(sums) + 1))
-
-
-def _interval(scores: Matrix64, sizes: list[int]) -> Interval:
-    """Let the words of each set vary: the sum is one of means of independent samples."""
-    return contrast_interval(_own_scores(scores, sizes))
 
 
 def _own_scores(scores: Matrix64, sizes: list[int]) -> list[Vector64]:

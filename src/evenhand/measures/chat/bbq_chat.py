@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,8 +20,7 @@ from evenhand.measures.likelihood.bbq import (
     prompts_of,
     with_control,
 )
-from evenhand.measures.likelihood.bbq_items import DATASET, OF_CONCEPT, BBQItem, draw_items, has_control, set_name
-from evenhand.measures.likelihood.scoring import available
+from evenhand.measures.likelihood.bbq_items import DATASET, OF_CONCEPT, BBQItem, draw_with_control, set_name
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat, user
@@ -45,15 +43,17 @@ TIED = 1e-9  # of a probability: the mean over six orders of equal numbers diffe
 POSITION, NO_OPTION = "position-effect", "no-option"
 
 
-def count_letters(dataset: str | Path, concept: Concept, **options: Any) -> int:
+def count_letters(
+    dataset: str | Path,
+    concept: Concept,
+    *,
+    category: str = "",
+    language: str = "",
+    sample: int | None = SAMPLE,
+    **others: object,
+) -> int:
     """Return how many conversations a model is asked to answer: every item in six orders, also those of a control."""
-    chosen = {name: str(options.get(name, "")) for name in ("category", "language")}
-    sample = options.get("sample", SAMPLE)
-    sizes = [
-        len(draw_items(dataset, chosen["category"], concept, sample, 0, language=chosen["language"], control=control))
-        for control in ((False, True) if has_control(dataset) else (False,))
-    ]
-    return len(ORDERS) * sum(sizes)
+    return len(ORDERS) * sum(map(len, draw_with_control(dataset, category, concept, sample, 0, language=language)))
 
 
 INFO = Info(
@@ -77,8 +77,6 @@ INFO = Info(
         "its absence."
     ),
     cites=("parrish2022", "blodgett2021", "jin2024", "neplenbroek2024"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={
         **{f"{control}accuracy-{name}": "higher" for control in ("", CONTROL) for name in CONDITIONS.values()},
@@ -87,7 +85,6 @@ INFO = Info(
     },
     null=dict.fromkeys(CONDITIONS.values(), 0.0),
     view="chat",
-    family="chat",
     concepts=tuple(OF_CONCEPT),
     requests=count_letters,
 )
@@ -123,11 +120,7 @@ def bbq_chat(
         Bias and accuracy for both kinds of context, the effect of the position, and the share on no option. With MBBQ,
         also the accuracy on the control questions, see `bbq`.
     """
-    concept = as_concept(concept)
-    items = draw_items(dataset, category, concept, sample, seed, language=language)
-    control: list[BBQItem] = []
-    if has_control(dataset):
-        control = draw_items(dataset, category, concept, sample, seed, language=language, control=True)
+    items, control = draw_with_control(dataset, category, as_concept(concept), sample, seed, language=language)
     params = {
         "categories": sorted({item.category for item in items}),
         "items": len(items),

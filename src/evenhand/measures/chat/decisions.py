@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,8 +18,8 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
-    check_option,
     drawn_names,
+    gap_measurement,
     name_units,
     people_measurements,
     scenario_items,
@@ -47,10 +46,17 @@ SAMPLE = 200
 LARGEST = 5  # scenarios named in the details
 
 
-def count_requests(dataset: str | Path, concept: Concept, **options: Any) -> int:
+def count_requests(
+    dataset: str | Path,
+    concept: Concept,
+    *,
+    naming: Naming = "explicit",
+    sample: int | None = SAMPLE,
+    language: str = "",
+    **others: object,
+) -> int:
     """Return how many conversations a model is asked to answer."""
-    naming, sample = options.get("naming", "explicit"), options.get("sample", SAMPLE)
-    return len(ask_about(dataset, concept, naming, sample, 0, language=options.get("language", "")).texts)
+    return len(ask_about(dataset, concept, naming, sample, 0, language=language).texts)
 
 
 INFO = Info(
@@ -79,7 +85,6 @@ INFO = Info(
     null={GAP: 0.0},
     variants={"explicit": {"naming": "explicit"}, "names": {"naming": "names"}},
     view="chat",
-    family="chat",
     plain=1,
     charts=("decisions-by-group",),
     requests=count_requests,
@@ -120,8 +125,6 @@ def decisions(
 
     What it does not tell you: which decision is right. See `evenhand show decisions`.
     """
-    check_option(naming, Naming)
-    check_option(answer, AnswerScale)
     concept = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(concept.groups)))
     asked = ask_about(dataset, concept, naming, sample, seed, scale=answer == "number", language=language)
@@ -205,19 +208,12 @@ def _gap(call: Call, result: PeopleResult, contrast: Contrast, seed: int) -> Mea
         _, group, _ = result.cases.by_name()
         units.append(name_units(result.cases, contrast))
         note = f"{np.bincount(group).min()} names stand for each group"
-    details = {
-        **result.asked.details,
-        "by_group": result.by_group(),
-        "largest": {str(item["word"]): item["value"] for item in items[:LARGEST]},
-        "smallest_detectable": gap.detectable,
-        **result.not_interpretable(),
-    }
     fills = result.asked.details.get("parallel")
     if isinstance(fills, dict) and fills["share"] is not None:
         note = f"{100 * fills['share']:.0f} % of the pairs of texts differ in the person alone"
     differs = f"; {items[0]['word']} differs most" if gap.value else ""
-    return call.measurement(
-        gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group,
-        reading=f"decisions are {result.compared(contrast, gap.value)}{differs}", interval=gap.interval,
-        p_value=gap.p_value, units=tuple(units), items=items, details=details, note=note,
+    return gap_measurement(
+        call, result, contrast, gap, reading=f"decisions are {result.compared(contrast, gap.value)}{differs}",
+        units=units, note=note, items=items,
+        details={"largest": {str(item["word"]): item["value"] for item in items[:LARGEST]}},
     )  # fmt: skip

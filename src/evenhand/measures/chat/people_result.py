@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call
-from evenhand.measures.chat.gaps import UNCLEAR, Cases, logits, spread_over_people
-from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.chat.gaps import UNCLEAR, Cases, PeopleGap, logits, spread_over_people
+from evenhand.measures.groups import Contrast, contrasts, means_by
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.models.lm.chat import Chat, Choices, user
@@ -101,12 +100,6 @@ def drawn_names(known: People, each: int | None, seed: int) -> list[Person]:
     return [person for own in every for person in own]
 
 
-def check_option(value: str, known: object) -> None:
-    """Raise `UsageError` for a value that a `Literal` does not list."""
-    if value not in get_args(known):
-        raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(get_args(known))}")
-
-
 def people_measurements(
     call: Call,
     result: PeopleResult,
@@ -131,6 +124,32 @@ def people_measurements(
         *([overall_measurement(call, result, overall_p(result.cases, seed=seed))] if len(groups) > 2 else []),
         unclear_measurement(call, result),
     )
+
+
+def gap_measurement(
+    call: Call,
+    result: PeopleResult,
+    contrast: Contrast,
+    gap: PeopleGap,
+    *,
+    reading: str,
+    units: Sequence[Units],
+    note: str,
+    items: Sequence[MeasuredItem],
+    details: Mapping[str, object] | None = None,
+) -> Measurement:
+    """Return the gap of one group, with the answers by group in the details."""
+    return call.measurement(
+        gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group, reading=reading,
+        interval=gap.interval, p_value=gap.p_value, units=tuple(units), note=note, items=items,
+        details={
+            **result.asked.details,
+            "by_group": result.by_group(),
+            **(details or {}),
+            "smallest_detectable": gap.detectable,
+            **result.not_interpretable(),
+        },
+    )  # fmt: skip
 
 
 def score_names(groups: tuple[str, ...]) -> list[str]:
@@ -267,15 +286,8 @@ def unclear_measurement(call: Call, result: PeopleResult) -> Measurement:
         f"{len(none):,} questions",
         details={
             "ideal": 0.0,
-            "by_group": _means(groups, none),
-            "by_scenario": _means(result.asked.scenario, none),
+            "by_group": means_by(groups, none.tolist()),
+            "by_scenario": means_by(result.asked.scenario, none.tolist()),
             "questions": counted,
         },
     )  # fmt: skip
-
-
-def _means(names: Sequence[str], values: Vector64) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for name, value in zip(names, values.tolist(), strict=True):
-        found.setdefault(name, []).append(value)
-    return {name: float(np.mean(some)) for name, some in found.items()}

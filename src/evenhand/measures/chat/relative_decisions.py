@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
 
 import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.measures.call import Call, measure
 from evenhand.measures.chat.gaps import UNCLEAR
-from evenhand.measures.chat.word_association import BIAS, require_english, stereotype_of, stimulus_query
+from evenhand.measures.chat.word_association import BIAS, describe_stimuli, require_english
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -37,10 +36,10 @@ PROMPT = (
 )
 
 
-def count_choices(query: str, concept: Concept, **options: Any) -> int:
+def count_choices(query: str, concept: Concept, *, sample: int | None = SAMPLE, **others: object) -> int:
     """Return how many conversations a model is asked to answer: every item in both orders of the letters."""
     asked = association_query(query) or concept_query(query, concept)
-    return 2 * len(_items(asked, concept, int(options.get("sample") or SAMPLE), 0))
+    return 2 * len(_items(asked, concept, sample or SAMPLE, 0))
 
 
 INFO = Info(
@@ -66,7 +65,6 @@ INFO = Info(
     scores={POSITION: "lower", UNCLEAR_SHARE: "lower"},
     null={BIAS: 0.0},
     view="chat",
-    family="chat",
     plain=4,
     requests=count_choices,
 )
@@ -96,8 +94,7 @@ def relative_decisions(
 
     What it does not tell you: how the model decides about one person. See `decisions`.
     """
-    asked = stimulus_query(query, INFO.id, NOT_ABOUT_PEOPLE)
-    call.describe(asked, scores=(BIAS, POSITION, UNCLEAR_SHARE), positive=stereotype_of(asked))
+    asked = describe_stimuli(call, query, (BIAS, POSITION, UNCLEAR_SHARE), NOT_ABOUT_PEOPLE)
     require_english(asked)
     items = _items(asked, as_concept(concept), sample or SAMPLE, seed)
     rng = np.random.default_rng(seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from evenhand.measures.chat.people_result import (
     AnswerScale,
     AskedCases,
     PeopleResult,
-    check_option,
     drawn_names,
+    gap_measurement,
     name_units,
     people_measurements,
     scenario_items,
@@ -34,9 +33,9 @@ from evenhand.words.scenarios.people import people
 SAMPLE = 200
 
 
-def count_documents(dataset: str | Path, concept: Concept, **options: Any) -> int:
+def count_documents(dataset: str | Path, concept: Concept, *, sample: int | None = SAMPLE, **others: object) -> int:
     """Return how many conversations a model is asked to answer."""
-    return len(documents_asked(dataset, concept, options.get("sample", SAMPLE), 0).texts)
+    return len(documents_asked(dataset, concept, sample, 0).texts)
 
 
 INFO = Info(
@@ -64,7 +63,6 @@ INFO = Info(
     scores={OVERALL: "lower", UNCLEAR_SCORE: "lower"},
     null={GAP: 0.0},
     view="chat",
-    family="chat",
     plain=2,
     charts=("decisions-by-group",),
     requests=count_documents,
@@ -100,7 +98,6 @@ def resume_names(
 
     What it does not tell you: who is right for the job. See `evenhand show resume-names`.
     """
-    check_option(answer, AnswerScale)
     about = as_concept(concept)
     call.describe(str(dataset), scores=score_names(tuple(about.groups)))
     asked = documents_asked(dataset, about, sample, seed, scale=answer == "number", question=question)
@@ -132,16 +129,8 @@ def _gap(call: Call, result: PeopleResult, contrast: Contrast, seed: int) -> Mea
     _, group, names = result.cases.by_name()
     fewest = int(np.bincount(group).min())
     power = f"gaps below {gap.detectable:.2f} would mostly be missed" if gap.detectable is not None else "no interval"
-    details = {
-        **result.asked.details,
-        "by_group": result.by_group(),
-        "smallest_detectable": gap.detectable,
-        **result.not_interpretable(),
-    }
-    return call.measurement(
-        gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group,
+    return gap_measurement(
+        call, result, contrast, gap, units=(name_units(result.cases, contrast),),
         reading=f"answers are {result.compared(contrast, gap.value)}; with {fewest} names in each group, {power}",
-        interval=gap.interval, p_value=gap.p_value, units=(name_units(result.cases, contrast),),
-        items=scenario_items(result, contrast), details=details,
-        note=f"{len(names)} names, which are what the interval is over",
+        note=f"{len(names)} names, which are what the interval is over", items=scenario_items(result, contrast),
     )  # fmt: skip

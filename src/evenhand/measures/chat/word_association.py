@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -32,9 +31,9 @@ PROMPT = (
 )
 
 
-def count_answers(query: str, concept: object, **options: Any) -> int:
+def count_answers(query: str, concept: object, *, sample: int | None = SAMPLE, **others: object) -> int:
     """Return how many answers a model writes."""
-    return int(options.get("sample") or SAMPLE)
+    return sample or SAMPLE
 
 
 INFO = Info(
@@ -60,7 +59,6 @@ INFO = Info(
     scores={UNPARSED: "lower"},
     null={BIAS: 0.0},
     view="chat",
-    family="chat",
     plain=3,
     requests=count_answers,
 )
@@ -91,8 +89,7 @@ def word_association(
 
     What it does not tell you: how the model decides. See `relative-decisions`.
     """
-    asked = stimulus_query(query, INFO.id)
-    call.describe(asked, scores=(BIAS, UNPARSED), positive=stereotype_of(asked))
+    asked = describe_stimuli(call, query, (BIAS, UNPARSED))
     require_english(asked)
     count = sample or SAMPLE
     rng = np.random.default_rng(seed)
@@ -124,10 +121,9 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     Returns:
         `bias` and `unparsed`, as `word_association` does.
     """
-    asked = stimulus_query(query, INFO.id)
     name = model or (Path(path).stem if isinstance(path, str | Path) else "answers")
     call = Call(INFO, model=name)
-    call.describe(asked, scores=(BIAS, UNPARSED), positive=stereotype_of(asked))
+    asked = describe_stimuli(call, query, (BIAS, UNPARSED))
     texts = read_answers(path) if isinstance(path, str | Path) else tuple(path)
     words = [word for attribute in asked.attributes for word in attribute]
     reader = AnswerReader(words, *asked.targets)
@@ -138,14 +134,21 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
         return undefined if isinstance(undefined, tuple) else (undefined,)
 
 
-def stimulus_query(query: Query | str, measure_id: str, left_out: Collection[str] = ()) -> Query:
-    """Return a stimulus set or another query of two groups and two sets of words, unless it is left out."""
+def describe_stimuli(call: Call, query: Query | str, scores: tuple[str, ...], left_out: Collection[str] = ()) -> Query:
+    """Return a stimulus set or another query of two groups and two sets of words, and tell the call of it.
+
+    Raises:
+        UsageError: If it has other sets, or is left out.
+    """
     found = query if isinstance(query, Query) else association_query(str(query)) or find_query(query)
     if found.arity != (2, 2) or found.name in left_out:
         has = "is not about people" if found.name in left_out else f"has {found.arity[0]} and {found.arity[1]}"
         raise UsageError(
-            f"{measure_id} needs two target and two attribute sets; {found.name} {has}", hint="such as bai2025-career"
+            f"{call.info.id} needs two target and two attribute sets; {found.name} {has}", hint="such as bai2025-career"
         )
+    pairs = zip(found.targets, found.attributes, strict=True)
+    stereotype = ", ".join(f"{target.name} with {attribute.name}" for target, attribute in pairs)
+    call.describe(found, scores=scores, positive=stereotype)
     return found
 
 
@@ -153,12 +156,6 @@ def require_english(query: Query) -> None:
     """Raise the error that leaves a measure undefined whose prompt is in another language than the words."""
     if query.language != "en":
         raise DegenerateError(f"{query.name} is in {language(query.language).name}, and the prompt is in English")
-
-
-def stereotype_of(query: Query) -> str:
-    """Return which target goes with which attribute."""
-    pairs = zip(query.targets, query.attributes, strict=True)
-    return ", ".join(f"{target.name} with {attribute.name}" for target, attribute in pairs)
 
 
 def answer_biases(query: Query, read: Sequence[Assignment]) -> Vector64:

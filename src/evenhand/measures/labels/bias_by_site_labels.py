@@ -40,7 +40,6 @@ INFO = Info(
     cites=("vig2020", "meng2022", "garg2019"),
     queries=(TEMPLATE,),
     view="labels",
-    family="labels",
     on_request=True,
     charts=("bias-by-site",),
 )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
-from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p, means_by
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.encoders.classifier import AnswerUnit, Classifier, decide, label_index, unit_of
@@ -22,11 +21,10 @@ from evenhand.stats import clustered_interval, crossed_share_note, wilson
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import Limits
 from evenhand.stats.units import Units, mean_units
-from evenhand.words import Concept, Template, as_concept, ids
+from evenhand.words import Concept, Template, as_concept
 from evenhand.words import template as find_template
-from evenhand.words.document import SUFFIXES
 from evenhand.words.group_swap import GroupSwap
-from evenhand.words.persons import person_sentences, persons
+from evenhand.words.persons import is_template, person_sentences, persons
 
 TEMPLATE = "person-sentences"
 WORST = 50  # pairs kept in the items
@@ -48,7 +46,6 @@ INFO = Info(
     cites=("garg2019",),
     queries=(TEMPLATE,),
     view="labels",
-    family="labels",
     null={"gap": 0.0},
     definition=5,
     plain=1,
@@ -84,6 +81,12 @@ class CaseSet:
     cases: tuple[CounterfactualCase, ...]
     without_group: int = 0
     left_out: tuple[str, ...] = ()
+
+    def of_rows(self, most: int | None) -> list[CounterfactualCase]:
+        """Return the cases with a version for each group, of some rows of phrases; None for all of them."""
+        complete = [case for case in self.cases if set(case.groups) == set(range(len(self.groups)))]
+        rows = list(dict.fromkeys(case.row for case in complete))[:most]
+        return [case for case in complete if case.row in rows]
 
 
 @measure(INFO)
@@ -162,23 +165,23 @@ class _Result:
         """The largest difference that is possible."""
         return float("inf") if self.unit == "score" else 1.0
 
-    def clusters(self, kept: Sequence[int]) -> list[list[str]]:
-        """Return the labels of the clusterings for some of the cases."""
+    def clusters(self, kept: Sequence[int]) -> dict[str, list[str]]:
+        """Return what some of the cases share: templates and phrases, or texts, with the label of each case."""
         chosen = [self.cases.cases[number] for number in kept]
         templates = [case.cluster for case in chosen]
-        return [templates, [case.row for case in chosen]] if chosen and chosen[0].row else [templates]
+        if not chosen or not chosen[0].row:
+            return {"text": templates}
+        return {"template": templates, "phrase": [case.row for case in chosen]}
 
     def units(self, values: Vector64, kept: Sequence[int]) -> tuple[Units, ...]:
-        """Return the units of a mean over cases: templates and phrases, or texts."""
-        clusters = self.clusters(kept)
-        kinds = ("template", "phrase") if len(clusters) == 2 else ("text",)
-        return tuple(mean_units(kind, labels, values) for kind, labels in zip(kinds, clusters, strict=True))
+        """Return the units of a mean over cases."""
+        return tuple(mean_units(kind, labels, values) for kind, labels in self.clusters(kept).items())
 
     def interval(
         self, values: Vector64, kept: Sequence[int], *, limits: Limits = (-1.0, 1.0), share: bool = False
     ) -> Interval:
         """Return the interval of a mean over cases."""
-        return clustered_interval(values, self.clusters(kept), limits=limits, share=share)
+        return clustered_interval(values, list(self.clusters(kept).values()), limits=limits, share=share)
 
 
 def _flips(call: Call, result: _Result) -> Measurement:
@@ -192,7 +195,7 @@ def _flips(call: Call, result: _Result) -> Measurement:
     return call.measurement(
         value, len(flips), score="flip-rate", details=result.details,
         interval=_rate_interval(result, flips), units=result.units(flips, range(len(flips))),
-        note=crossed_share_note(value, result.clusters(range(len(flips)))),
+        note=crossed_share_note(value, list(result.clusters(range(len(flips))).values())),
         reading=f"the label changes with the group in {100 * value:.1f} % of the pairs",
     )  # fmt: skip
 
@@ -210,7 +213,7 @@ def _changes(call: Call, result: _Result, texts: list[str], label: str) -> Measu
     changes = np.array([np.mean([abs(p[a] - p[b]) for a, b in combinations(rows, 2)]) for rows in result.rows])
     pairs = {(a, b) if p[a] >= p[b] else (b, a) for rows in result.rows for a, b in combinations(rows, 2)}
     worst = sorted(pairs, key=lambda pair: (p[pair[1]] - p[pair[0]], pair))[:WORST]
-    items: list[dict[str, Any]] = [
+    items: list[dict[str, object]] = [
         {
             "word": texts[a],
             "counterpart": texts[b],
@@ -232,24 +235,24 @@ def _changes(call: Call, result: _Result, texts: list[str], label: str) -> Measu
 def _gap(call: Call, result: _Result, contrast: Contrast, label: str) -> Measurement:
     everyone = range(len(result.cases.groups))
     kept = [number for number, case in enumerate(result.cases.cases) if set(case.groups) == set(everyone)]
+    chosen = [result.cases.cases[number] for number in kept]
     score = contrast.name("gap")
     if not kept:
         reason = "every text names several groups"
         return call.undefined(reason, score=score, positive=contrast.group, details=result.details)
-    order = [[result.cases.cases[number].groups.index(group) for group in everyone] for number in kept]
+    order = [[case.groups.index(group) for group in everyone] for case in chosen]
     rows = np.array([[result.rows[number][at] for at in some] for number, some in zip(kept, order, strict=True)])
-    texts = [[result.cases.cases[number].texts[at] for at in some] for number, some in zip(kept, order, strict=True)]
+    texts = [[case.texts[at] for at in some] for case, some in zip(chosen, order, strict=True)]
     by_group = against_others(result.probabilities[rows])
     values = by_group[:, contrast.first]
     value = float(values.mean())
-    by_row: dict[str, list[float]] = {}
-    for number, gap in zip(kept, values.tolist(), strict=True):
-        by_row.setdefault(result.cases.cases[number].row or result.cases.cases[number].cluster, []).append(gap)
-    means = sorted(((row, float(np.mean(some))) for row, some in by_row.items()), key=lambda item: -abs(item[1]))
+    by_row = means_by((case.row or case.cluster for case in chosen), values.tolist())
+    means = sorted(by_row.items(), key=lambda item: -abs(item[1]))
     return call.measurement(
         value, len(kept), score=score, positive=contrast.group, details=result.details,
         interval=result.interval(values, kept, limits=(-result.largest, result.largest)),
-        p_value=group_word_p(texts, by_group, contrast, result.clusters(kept)[:1]), units=result.units(values, kept),
+        p_value=group_word_p(texts, by_group, contrast, [[case.cluster for case in chosen]]),
+        units=result.units(values, kept),
         reading=f"{label} is {'higher' if value >= 0 else 'lower'} for {contrast.group} than for "
         f"{contrast.against} by {abs(value):.3f}",
         items=tuple({"word": row, "value": gap} for row, gap in means[:WORST]),
@@ -258,17 +261,13 @@ def _gap(call: Call, result: _Result, contrast: Contrast, label: str) -> Measure
 
 def case_set(texts: str | Path | Template | Sequence[str], concept: Concept) -> CaseSet:
     """Return the cases of a template, of a text file, or of a list of texts."""
-    if isinstance(texts, str | Path) and not _is_template(str(texts)):
+    if isinstance(texts, str | Path) and not is_template(str(texts)):
         path = existing(Path(texts), what="text file or template")
         lines = [line.strip() for line in read_utf8(path).splitlines() if line.strip()]
         return swapped_cases(path.name, lines, concept)
     if isinstance(texts, str | Path | Template):
         return template_cases(find_template(texts), concept)
     return swapped_cases("texts", list(texts), concept)
-
-
-def _is_template(text: str) -> bool:
-    return text in ids("template") or text.partition("#")[0].lower().endswith(SUFFIXES)
 
 
 def template_cases(template: Template, concept: Concept) -> CaseSet:

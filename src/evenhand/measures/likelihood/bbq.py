@@ -6,24 +6,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.bbq_items import (
     DATASET,
     OF_CONCEPT,
     BBQCondition,
     BBQItem,
-    draw_items,
-    has_control,
+    draw_with_control,
     set_name,
 )
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     is_masked,
@@ -75,8 +72,6 @@ INFO = Info(
         "can show bias, never its absence."
     ),
     cites=("parrish2022", "blodgett2021", "jin2024", "neplenbroek2024"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={
         f"{control}accuracy-{name}-{length}": "higher"
@@ -86,7 +81,6 @@ INFO = Info(
     },
     null={f"{name}-{length}": 0.0 for name in CONDITIONS.values() for length in LENGTHS},
     view="likelihood",
-    family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
     plain=6,
@@ -182,14 +176,7 @@ def bbq(
 
     What it does not tell you: how the model answers when it writes. See `evenhand show bbq`.
     """
-    for value, known in ((orders, get_args(Orders)), (variant, get_args(BBQVariant))):
-        if value not in known:
-            raise UsageError(f"unknown option {value!r}", hint=f"use {' or '.join(known)}")
-    concept = as_concept(concept)
-    asked = draw_items(dataset, category, concept, sample, seed, language=language)
-    control: list[BBQItem] = []
-    if has_control(dataset):
-        control = draw_items(dataset, category, concept, sample, seed, language=language, control=True)
+    asked, control = draw_with_control(dataset, category, as_concept(concept), sample, seed, language=language)
     categories = sorted({item.category for item in asked})
     params = {"categories": categories, "sample": sample or 0, "items": len(asked), "prompt": prompts_of(asked)}
     names = [f"{kind}{c}-{length}" for length in LENGTHS for c in CONDITIONS.values() for kind in ("", "accuracy-")]

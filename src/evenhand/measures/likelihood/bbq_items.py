@@ -196,6 +196,16 @@ def draw_items(
     return _whole_templates(items, strata, sample, seed)
 
 
+def draw_with_control(
+    dataset: str | Path, category: str, concept: Concept, sample: int | None, seed: int, *, language: str = ""
+) -> tuple[list[BBQItem], list[BBQItem]]:
+    """Return the items that are asked, and those of the control set, which MBBQ alone has; see `draw_items`."""
+    asked = draw_items(dataset, category, concept, sample, seed, language=language)
+    if not has_control(dataset):
+        return asked, []
+    return asked, draw_items(dataset, category, concept, sample, seed, language=language, control=True)
+
+
 def _whole_templates(
     items: Sequence[BBQItem], strata: Sequence[tuple[str, str, str]], sample: int | None, seed: int
 ) -> list[BBQItem]:

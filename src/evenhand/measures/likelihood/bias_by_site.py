@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.groups import LEVEL, contrasts, group_word_p
 from evenhand.measures.likelihood.scoring import clustered_interval as ratio_interval
@@ -33,10 +33,9 @@ from evenhand.models.encoders.sites import SiteKind
 from evenhand.models.lm.likelihood import Likelihood
 from evenhand.stats import clustered_interval
 from evenhand.stats.units import mean_units, null_p
-from evenhand.words import Concept, as_concept, ids
+from evenhand.words import Concept, as_concept
 from evenhand.words import template as find_template
-from evenhand.words.document import SUFFIXES
-from evenhand.words.persons import person_sentences, persons
+from evenhand.words.persons import is_template, person_sentences, persons
 
 TEMPLATE = "person-sentences"
 SiteParts = Literal["layers", "all"]
@@ -81,7 +80,6 @@ INFO = Info(
     queries=(TEMPLATE,),
     available=available,
     view="likelihood",
-    family="likelihood",
     query_concepts=CONCEPTS,
     data=(DATA,),
     definition=2,
@@ -166,8 +164,6 @@ def measure_sites(
         parts: the sites.
         label: of a classifier.
     """
-    if parts not in KINDS:
-        raise UsageError(f"unknown option {parts!r}", hint=f"use {' or '.join(KINDS)}")
     call.params |= {"alignment": ALIGNMENT}
     with undefined_if_unscorable():
         found = site_effects(view, pairs, KINDS[parts], label=label)
@@ -214,10 +210,7 @@ def _set_p(texts: Sequence[tuple[str, str]], differences: Vector64) -> float | N
 
 def pair_set(dataset: PairSource, concept: Concept) -> tuple[PairSet, dict[str, str]]:
     """Return pairs of a data set, or sentences about the first two groups of a concept with the frame of each."""
-    is_template = isinstance(dataset, str) and (
-        dataset in ids("template") or dataset.partition("#")[0].lower().endswith(SUFFIXES)
-    )
-    if not is_template:
+    if not (isinstance(dataset, str) and is_template(dataset)):
         return PairSet.resolve(dataset), {}
     template, people = find_template(str(dataset)), persons(concept)
     pairs, frames = [], {}

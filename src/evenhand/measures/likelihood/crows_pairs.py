@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from difflib import SequenceMatcher
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import DegenerateError, UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.stereotype_pairs import (
     CONCEPTS,
@@ -48,10 +48,8 @@ INFO = Info(
     ),
     limits=LIMITS,
     cites=("nangia2020", "blodgett2021", "meade2022"),
-    queries=(),
     available=available,
     view="likelihood",
-    family="likelihood",
     query_concepts=CONCEPTS,
     data=(DATA,),
     whole=DATA,
@@ -110,8 +108,6 @@ def _scoring(view: TokenLikelihood, scoring: Scoring | None) -> Scoring:
     if not isinstance(view, TokenLikelihood):
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     how: Scoring = scoring or ("pll-shared" if view.masked else "causal-sum")
-    if how not in get_args(Scoring):
-        raise unknown_name("scoring", how, get_args(Scoring))
     if how.startswith("pll") != view.masked:
         kinds = ("masked", "causal") if view.masked else ("causal", "masked")
         raise UsageError(f"{view.name} is a {kinds[0]} language model, and {how} is defined for {kinds[1]} ones")
@@ -184,26 +180,17 @@ COPIES = (
     "With nothing masked, a model can copy its input: log P is near 0, and the score rests on small differences. "
     f"{LIMITS}"
 )
-AUL = Info(
+AUL = replace(
+    INFO,
     id="aul",
     title="All Unmasked Likelihood",
-    takes="dataset",
-    better="fifty",
-    null=50.0,
     formula="100 / n sum_pairs [s(more) > s(less)] + [s(more) = s(less)] / 2,  s(S) = mean_i log P(w_i | S)",
     reading=READING,
     limits=COPIES,
     cites=("kaneko2022", "nangia2020", "blodgett2021"),
-    queries=(),
-    available=available,
-    view="likelihood",
-    family="likelihood",
-    query_concepts=CONCEPTS,
     needs="masked-lm",
-    data=(DATA,),
-    whole=DATA,
-    definition=2,
-    charts=("pair-preferences",),
+    in_tradeoff=False,
+    plain=0,
 )
 AULA = replace(
     AUL,

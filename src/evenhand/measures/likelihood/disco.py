@@ -57,7 +57,6 @@ DISCO_INFO = Info(
     cites=("webster2020", "delobelle2022"),
     queries=(NAMES,),
     view="likelihood",
-    family="likelihood",
     concepts=("gender", "race"),
     needs="masked-lm",
     definition=2,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,6 @@ from evenhand.arrays import Floats, Matrix64
 from evenhand.errors import DegenerateError, FormatError, UsageError, unknown_name
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     clustered_interval,
     data_folder,
     ratio,
@@ -66,11 +65,8 @@ INFO = Info(
         "direction: a low perplexity is not a good opinion. Descriptors include terms that the groups reject."
     ),
     cites=("smith2022",),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     view="likelihood",
-    family="likelihood",
     concepts=tuple(OF_CONCEPT),
     definition=3,
     charts=("pair-preferences",),
@@ -110,8 +106,6 @@ def holistic_bias(
 
     What it does not tell you: what the model says about anybody. See `evenhand show holistic-bias`.
     """
-    if correction not in get_args(Correction):
-        raise UsageError(f"unknown correction {correction!r}", hint=f"use {', '.join(get_args(Correction))}")
     read = read_holistic_bias(data_folder(DATASET, dataset))
     name = axis or OF_CONCEPT.get(as_concept(concept).name, "")
     if not name:

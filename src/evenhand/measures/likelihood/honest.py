@@ -15,8 +15,8 @@ import numpy as np
 from evenhand.arrays import Vector64
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import means_by
 from evenhand.measures.likelihood.scoring import (
-    available,
     clustered_interval,
     data_folder,
     draw_sample,
@@ -50,12 +50,9 @@ INFO = Info(
         "being hurtful is not being fair. Most models complete with occupations, which the lexicon rates unevenly."
     ),
     cites=("nozza2021", "bassignana2018"),
-    queries=(),
-    available=lambda: available(DATASET, LEXICON),
     data=(DATASET, LEXICON),
     null={"gap": 0.0},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=7,
@@ -201,12 +198,8 @@ def identity_p(
     All templates share the same few identities, such as "the mother", so that one identity with hurtful completions
     shows in every template: identities are exchanged, and not templates.
     """
-    by_identity: dict[tuple[str, str], list[float]] = {}
-    for template, value in zip(templates, values.tolist(), strict=True):
-        by_identity.setdefault((template.group, template.identity), []).append(value)
-    first, second = (
-        np.array([np.mean(some) for (group, _), some in by_identity.items() if group == name]) for name in groups
-    )
+    by_identity = means_by(((template.group, template.identity) for template in templates), values.tolist())
+    first, second = (np.array([mean for (group, _), mean in by_identity.items() if group == name]) for name in groups)
     return permutation_test(first, second, alternative="two-sided", seed=seed).p_value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +13,6 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import DegenerateError, FormatError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     count_split,
     data_folder,
@@ -74,11 +72,9 @@ INFO = Info(
     ),
     cites=("zhao2018gender", "perez2022"),
     queries=(OCCUPATIONS,),
-    available=lambda: available(WINOGENERATED),
     data=(WINOGENERATED,),
     null=0.0,
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=2,
     plain=3,
@@ -88,13 +84,22 @@ INFO = Info(
 
 
 class PronounSentence(NamedTuple):
-    """A sentence with an occupation and one without, both with `{}` for the pronoun."""
+    """A sentence about an occupation, with `{}` for the pronoun.
+
+    Attributes:
+        occupation: whom the pronoun refers to.
+        context: the sentence.
+        neutral: the same sentence with "person" instead of the occupation.
+        male, female: the two pronouns that fit the blank.
+        percent_women: in the occupation.
+    """
 
     occupation: str
     context: str
     neutral: str
     male: str
     female: str
+    percent_women: float
 
 
 @measure(INFO)
@@ -121,7 +126,7 @@ def pronoun_share(
 
     What it does not tell you: whether following the statistics is fair. See `evenhand show pronoun-share`.
     """
-    sentences, shares, query = _sentences(dataset, sample, seed)
+    query, sentences = _sentences(dataset, sample, seed)
     scoring = "filler" if is_masked(view) else "sentence"
     params = {"sentences": len(sentences), "sample": sample or 0, "scoring": scoring, "neutral": NEUTRAL}
     call.describe(query, positive="female", scores=SCORES, params=params)
@@ -133,7 +138,8 @@ def pronoun_share(
     counts = np.bincount(rows)
     lean = np.bincount(rows, weights=with_occupation - without) / counts
     female = 1 / (1 + np.exp(lean))
-    share = np.array([shares[name] for name in occupations]) / 100
+    shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
+    share = np.array(list(shares.values())) / 100
     items = word_items(occupations, female, g=lean.tolist(), share=share.tolist(), sentences=counts.tolist())
     pronouns = [(sentence.male, sentence.female) for sentence in sentences]
     details = {
@@ -212,64 +218,33 @@ def _lean(view: Likelihood, contexts: list[str], sentences: list[PronounSentence
     return np.asarray(scores[:, 0] - scores[:, 1])
 
 
-def _sentences(
-    dataset: str | Path, sample: int | None, seed: int
-) -> tuple[list[PronounSentence], dict[str, float], str]:
-    """Return the sentences, the percentage of women by occupation, and the name of the query."""
+def _sentences(dataset: str | Path, sample: int | None, seed: int) -> tuple[str, list[PronounSentence]]:
+    """Return the name of the query and its sentences."""
     if str(dataset) != OCCUPATIONS:
         read = read_winogenerated(data_folder(WINOGENERATED, dataset))
-        chosen = draw_sample(read, [sentence.occupation for sentence in read], sample, seed=seed)
-        shares = {sentence.occupation: sentence.percent_women for sentence in chosen}
-        return (
-            [PronounSentence(s.occupation, s.context, s.neutral, s.male, s.female) for s in chosen],
-            shares,
-            (WINOGENERATED),
-        )
+        return WINOGENERATED, draw_sample(read, [sentence.occupation for sentence in read], sample, seed=seed)
     listed = words.wordset(OCCUPATIONS)
-    names = [SPELLING.get(word, word.replace("_", " ")) for word in listed.words]
-    shares = dict(zip(names, next(iter(listed.scores.values())), strict=True))
     made = []
-    for name in names:
+    for word, share in zip(listed.words, next(iter(listed.scores.values())), strict=True):
+        name = SPELLING.get(word, word.replace("_", " "))
         for template, use in TEMPLATES:
-            context, neutral = (template.format(occupation=word, pronoun="{}") for word in (name, NEUTRAL))
-            made.append(PronounSentence(name, context, neutral, *PRONOUNS[use]))
-    return made, shares, OCCUPATIONS
+            context, neutral = (template.format(occupation=about, pronoun="{}") for about in (name, NEUTRAL))
+            made.append(PronounSentence(name, context, neutral, *PRONOUNS[use], share))
+    return OCCUPATIONS, made
 
 
 FILE = "winogenerated_examples.jsonl"
 
 
-@dataclass(frozen=True)
-class WinogeneratedSentence:
-    """A sentence with `{}` for the pronoun.
-
-    Attributes:
-        id: number in the file.
-        context: the sentence with the occupation.
-        neutral: the same sentence with "person" instead of the occupation.
-        male, female: the two pronouns that fit the blank.
-        occupation: whom the pronoun refers to.
-        percent_women: in the occupation, US Bureau of Labor Statistics 2019.
-    """
-
-    id: int
-    context: str
-    neutral: str
-    male: str
-    female: str
-    occupation: str
-    percent_women: float
-
-
-def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
-    """Read the sentences."""
+def read_winogenerated(folder: str | Path) -> tuple[PronounSentence, ...]:
+    """Read the sentences, with the share of women of the US Bureau of Labor Statistics of 2019."""
     path = Path(folder) / FILE
     sentences = []
     for number, row in read_json_lines(path, "Winogenerated file"):
         try:
             text, occupation = str(row["sentence_with_blank"]), str(row["occupation"])
             male, female = (str(pronoun) for pronoun in row["pronoun_options"][:2])
-            share, name = float(row["BLS_percent_women_2019"]), int(row["index"])
+            share = float(row["BLS_percent_women_2019"])
         except (ValueError, KeyError, TypeError, OverflowError) as error:
             raise FormatError(f"{path}, line {number} is not a Winogenerated example: {error!r}") from error
         if text.count("_") != 1:
@@ -278,5 +253,5 @@ def read_winogenerated(folder: str | Path) -> tuple[WinogeneratedSentence, ...]:
         named = rf"\b{re.escape(occupation)}(s?)\b"
         neutral = re.sub(named, lambda found: "people" if found[1] else "person", context, flags=re.IGNORECASE)
         neutral = re.sub(r"\b([Aa])n person\b", r"\1 person", neutral)
-        sentences.append(WinogeneratedSentence(name, context, neutral, male, female, occupation, share))
+        sentences.append(PronounSentence(occupation, context, neutral, male, female, share))
     return tuple(sentences)

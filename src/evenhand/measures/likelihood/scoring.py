@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,7 +17,7 @@ import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError
+from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, VocabularyError, unknown_name
 from evenhand.files import existing
 from evenhand.models.lm.likelihood import Likelihood, TokenLikelihood, fill
 from evenhand.stats import jackknife_interval, unanimous_interval
@@ -47,9 +47,27 @@ def data_folder(name: str, given: str | Path) -> Path:
     return located
 
 
-def available(*names: str) -> tuple[str, ...]:
-    """Return the first of the data sets if all of them are on this disk."""
-    return names[:1] if all(data.locate(name) for name in names) else ()
+def part_of_set(source: str | Path, queries: Mapping[str, Sequence[str]], what: str) -> tuple[str, Path, str]:
+    """Return the name of a query, its file, and the part of the file that it asks about; "" for all of it.
+
+    Args:
+        source: a query, or a file.
+        queries: for each data set its queries: the whole set by its id, and its parts, such as `stereoset-gender`.
+        what: what a query is, for errors.
+
+    Raises:
+        InputMissingError: If the data set is not on this disk; nothing is downloaded here.
+    """
+    name, path = str(source), Path(source)
+    for dataset, names in queries.items():
+        if name in names:
+            location = data.locate(dataset)
+            if location is None:
+                raise InputMissingError(f"the data set {dataset} is not on this disk", hint=f"evenhand fetch {dataset}")
+            return name, location, name.removeprefix(dataset).removeprefix("-")
+    if not path.suffix and len(path.parts) == 1 and not path.exists():
+        raise unknown_name(what, name, [query for names in queries.values() for query in names])
+    return path.stem, path, ""
 
 
 def is_masked(view: Likelihood) -> bool:

@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.likelihood.scoring import draw_sample, read_json
-from evenhand.measures.likelihood.stereotype_pairs import VARIANTS, PairVariant, commonest_differences, preferences
+from evenhand.measures.likelihood.scoring import draw_sample, part_of_set, read_json
+from evenhand.measures.likelihood.stereotype_pairs import PairVariant, commonest_differences, preferences
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.likelihood import MaskedLikelihood, TokenLikelihood, conditional_log_probabilities
@@ -157,10 +157,8 @@ INFO = Info(
         "2020."
     ),
     cites=("nadeem2021", "blodgett2021", "meade2022"),
-    queries=(),
     available=available,
     view="likelihood",
-    family="likelihood",
     query_concepts=CONCEPTS,
     data=PARTS,
     whole=PARTS[0],
@@ -204,10 +202,6 @@ def stereoset(
 
     What it does not tell you: that a model without a preference is free of bias. See `evenhand show stereoset`.
     """
-    if averaging not in get_args(Averaging):
-        raise unknown_name("averaging", averaging, get_args(Averaging))
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
     if not isinstance(view, TokenLikelihood):
         raise UsageError(f"{type(view).__name__} gives no token a probability", hint="use a language model")
     name, every = _examples(dataset)
@@ -412,7 +406,7 @@ def _measurements(
     return results
 
 
-def _items(table: TermTable) -> tuple[dict[str, Any], ...]:
+def _items(table: TermTable) -> tuple[dict[str, object], ...]:
     return tuple(
         {"target": term, "n": int(count), "lms": 100 * float(related / count), "ss": 100 * float(stereotypes / count)}
         for term, count, related, stereotypes in zip(
@@ -425,18 +419,8 @@ def _examples(source: Source) -> tuple[str, list[StereoExample]]:
     """Return the name of the query and its examples."""
     if not isinstance(source, str | Path):
         return "examples", list(source)
-    name = str(source)
-    part = next((part for part in PARTS if name in QUERIES[part]), "")
-    if not part:
-        path = Path(source)
-        if not path.suffix and not path.exists():
-            raise unknown_name("part of StereoSet", name, [query for part in PARTS for query in QUERIES[part]])
-        return path.stem, list(read_stereoset(path))
-    location = data.locate(part)
-    if location is None:
-        raise InputMissingError(f"the data set {part} is not on this disk", hint=f"evenhand fetch {part}")
-    domain = name.removeprefix(part).removeprefix("-")
-    return name, [example for example in read_stereoset(location) if domain in ("", example.domain)]
+    name, path, domain = part_of_set(source, QUERIES, "part of StereoSet")
+    return name, [example for example in read_stereoset(path) if domain in ("", example.domain)]
 
 
 def score_examples(

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from evenhand import data
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import FormatError, InputMissingError, UsageError, unknown_name
+from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call
-from evenhand.measures.likelihood.scoring import draw_sample, read_table
+from evenhand.measures.likelihood.scoring import draw_sample, part_of_set, read_table
 from evenhand.measures.measurement import Measurement
 from evenhand.stats import share_interval
 from evenhand.stats.units import mean_units, null_p
@@ -80,7 +80,6 @@ def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
 
 
 PairVariant = Literal["corrected", "released"]
-VARIANTS: tuple[PairVariant, ...] = ("corrected", "released")
 PairSource: TypeAlias = str | Path | Sequence[StereotypePair]
 
 DATA = "crows-pairs"
@@ -118,18 +117,8 @@ class PairSet:
         """
         if not isinstance(source, str | Path):
             return cls("pairs", tuple(source))
-        name = str(source)
-        if name not in QUERIES:
-            path = Path(source)
-            if not path.suffix and len(path.parts) == 1 and not path.exists():
-                raise unknown_name("set of sentence pairs", name, QUERIES)
-            return cls(path.stem, read_crows_pairs(path))
-        location = data.locate(DATA)
-        if location is None:
-            raise InputMissingError(f"the data set {DATA} is not on this disk", hint=f"evenhand fetch {DATA}")
-        category = name.removeprefix(DATA).removeprefix("-")
-        pairs = read_crows_pairs(location)
-        return cls(name, tuple(pair for pair in pairs if category in ("", pair.category)))
+        name, path, category = part_of_set(source, {DATA: QUERIES}, "set of sentence pairs")
+        return cls(name, tuple(pair for pair in read_crows_pairs(path) if category in ("", pair.category)))
 
     def sampled(self, size: int | None, seed: int) -> PairSet:
         """Return a sample with as many pairs of each category as they last; None or 0 for all pairs."""
@@ -167,8 +156,6 @@ def pair_measurements(
     call: Call, asked: PairSet, scores: PairScores, *, variant: PairVariant
 ) -> tuple[Measurement, ...]:
     """Return the share of pairs in percent, overall and, if the pairs have several categories, for each of them."""
-    if variant not in VARIANTS:
-        raise unknown_name("variant", variant, VARIANTS)
     names = asked.categories if len(asked.categories) > 1 else ()
     scored = _ScoredPairs(asked, scores, variant)
     groups = {"": list(range(len(asked.pairs)))} | {
@@ -234,7 +221,7 @@ class _ScoredPairs:
         bounds = share_interval(wins)
         return 100 * float(wins.mean()), (100 * bounds[0], 100 * bounds[1]) if bounds else None
 
-    def _direction(self, rows: Rows, name: str) -> dict[str, Any]:
+    def _direction(self, rows: Rows, name: str) -> dict[str, object]:
         """Return the score of one direction; the released code leaves ties out of it."""
         chosen = np.array([row for row in rows if self.asked.pairs[row].direction == name], dtype=np.int64)
         if self.variant == "released":
@@ -244,7 +231,7 @@ class _ScoredPairs:
         share, interval = self._share(chosen)
         return {"value": share, "interval": list(interval) if interval else None, "n": len(chosen)}
 
-    def _item(self, row: int) -> dict[str, Any]:
+    def _item(self, row: int) -> dict[str, object]:
         """Return the numbers of a pair. Its sentences stay in the data set: they are offensive, and have a licence."""
         pair = self.asked.pairs[row]
         scores = {"more": float(self.scores.more[row]), "less": float(self.scores.less[row])}

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -14,7 +14,6 @@ from evenhand.arrays import Vector64
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     count_split,
@@ -166,13 +165,10 @@ INFO = Info(
         "only, and sentences are built from templates. The set can show bias, never its absence."
     ),
     cites=("zhao2018gender", "blodgett2021"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores={f"preferred-type{kind}": "fifty" for kind in TYPES},
     null={f"{score}-type{kind}": value for kind in TYPES for score, value in NULLS.items()},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=4,
@@ -244,8 +240,6 @@ def resolution(view: Likelihood, pairs: Sequence[WinoBiasPair]) -> tuple[Vector6
 
 
 def _scoring(view: Likelihood, scoring: str | None) -> str:
-    if scoring not in (None, *get_args(PairScoring)):
-        raise UsageError(f"unknown scoring {scoring!r}", hint=f"use {' or '.join(get_args(PairScoring))}")
     if scoring == "pronoun" and not is_masked(view):
         raise UsageError("a causal model cannot score a pronoun from both sides", hint="use sentence")
     return scoring or ("pronoun" if is_masked(view) else "sentence")

@@ -6,15 +6,15 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError, FormatError, UsageError
 from evenhand.measures.call import Call, measure
+from evenhand.measures.groups import means_by
 from evenhand.measures.likelihood.scoring import (
-    available,
     candidate_scores,
     clustered_interval,
     data_folder,
@@ -151,13 +151,10 @@ INFO = Info(
         "on the wording; gaps compare the same wording. The set can show bias, never its absence."
     ),
     cites=("rudinger2018", "blodgett2021"),
-    queries=(),
-    available=lambda: available(DATASET),
     data=(DATASET,),
     scores=dict.fromkeys(ACCURACIES, "higher"),
     null={"gotcha-gap": 0.0, "share-correlation": 0.0},
     view="likelihood",
-    family="likelihood",
     concepts=("gender",),
     definition=3,
     plain=5,
@@ -188,8 +185,6 @@ def winogender(
 
     What it does not tell you: anything about models that cannot do the task. See `evenhand show winogender`.
     """
-    if gotcha not in get_args(GotchaRule):
-        raise UsageError(f"unknown rule {gotcha!r} for gotchas", hint=f"use {' or '.join(get_args(GotchaRule))}")
     read = read_winogender(data_folder(DATASET, dataset))
     templates = {sentence.template: sentence.occupation for sentence in read}
     kept = set(draw_sample(list(templates), list(templates.values()), sample, seed=seed))
@@ -335,12 +330,10 @@ def _share_correlation(
     call: Call, sentences: Sequence[WinogenderSentence], margins: Vector64, seed: int
 ) -> Measurement:
     shares = {sentence.occupation: sentence.percent_women for sentence in sentences}
-    by_pronoun: dict[tuple[str, str], list[float]] = {}
-    for sentence, margin in zip(sentences, margins.tolist(), strict=True):
-        by_pronoun.setdefault((sentence.occupation, sentence.gender), []).append(margin)
+    by_pronoun = means_by(((sentence.occupation, sentence.gender) for sentence in sentences), margins.tolist())
     if any((name, gender) not in by_pronoun for name in shares for gender in ("female", "male")):
         return call.undefined("an occupation has no female or no male pronoun", score="share-correlation")
-    lean = np.array([np.mean(by_pronoun[name, "female"]) - np.mean(by_pronoun[name, "male"]) for name in shares])
+    lean = np.array([by_pronoun[name, "female"] - by_pronoun[name, "male"] for name in shares])
     try:
         correlation = pearson(lean, np.array(list(shares.values())))
     except (DegenerateError, UsageError) as error:

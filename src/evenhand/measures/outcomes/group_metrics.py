@@ -72,11 +72,9 @@ INFO = Info(
         "difference is large by chance: read its interval and p-value."
     ),
     cites=("hardt2016", "chouldechova2017", "barocas2023"),
-    queries=(),
     scores={**dict.fromkeys(RATIOS, "one"), WORST: "higher"},
     null={f"{score}-difference": 0.0 for score in (*WORDS, ODDS_SCORE)} | dict.fromkeys(RATIOS, 1.0),
     view="outcomes",
-    family="outcomes",
     criteria={f"{score}-{form}": name for name, some in CRITERIA.items() for score in some for form in FORMS},
     plain=1,
     charts=("group-metrics",),
@@ -119,10 +117,6 @@ class _GroupRates:
         kept = self.codes >= 0
         size = len(self.groups)
         return GroupCounts.of(self.codes[kept], self.hits[kept], size)
-
-    @property
-    def is_compared(self) -> bool:
-        return len(self.groups) > 1
 
     def extremes(self) -> tuple[int, int]:
         """Return the numbers of the groups with the highest and the lowest rate."""
@@ -210,12 +204,12 @@ def group_metrics(
     unit = f"row of {view.rows_digest(groups.name)}"
     rates = _rates(view, groups)
     results: list[Measurement] = []
-    for name, rate in rates.items():
-        results.append(_difference(call, rate, details, unit, seed))
-        if f"{name}-ratio" in names:
-            results.append(_ratio(call, rate, details, unit, seed))
-    if ODDS_SCORE + "-difference" in names:
-        results += _equalised_odds(call, [rates[name] for name in ODDS], details, unit, seed)
+    compared: dict[str, tuple[_GroupRates, ...]] = {name: (rate,) for name, rate in rates.items()}
+    if f"{ODDS_SCORE}-difference" in names:
+        compared[ODDS_SCORE] = tuple(rates[name] for name in ODDS)
+    for name, some in compared.items():
+        both = _ComparedRates(call, name, some, details, unit, seed)
+        results += [both.difference(), *([both.ratio()] if f"{name}-ratio" in names else [])]
     if WORST in names:
         results.append(_worst(call, rates["accuracy"], details, unit))
     if "calibration-error-difference" in names and view.score is not None and view.label is not None:
@@ -278,116 +272,109 @@ def _rates(view: Outcomes, grouping: Grouping) -> dict[str, _GroupRates]:
     return {name: _GroupRates.of(name, grouping, rows, hits) for name, (rows, hits) in counted_rows.items()}
 
 
-def _undefined(call: Call, rate: _GroupRates, score: str, details: Mapping[str, object]) -> Measurement:
-    has = f"only {rate.groups[0]} has" if rate.groups else "no group has"
-    reason = f"{has} rows that {WORDS[rate.name]} is a share of"
-    return call.undefined(reason, score=score, details=details)
-
-
 def _units(statistic: StatisticName, unit: str, rates: Sequence[_GroupRates]) -> tuple[Units, ...]:
     if len({rate.groups for rate in rates}) > 1:  # families of other groups have no columns in common
         return ()
     return (rate_units(statistic, unit, [rate.codes for rate in rates], [rate.hits for rate in rates]),)
 
 
-def _difference(call: Call, rate: _GroupRates, details: Mapping[str, object], unit: str, seed: int) -> Measurement:
-    score = f"{rate.name}-difference"
-    if not rate.is_compared:
-        return _undefined(call, rate, score, details)
-    high, low = rate.extremes()
-    rates = rate.counts.rates
-    quantile = simultaneous_quantile([rate.counts.errors], seed=seed)
-    return call.measurement(
-        float(rates[high] - rates[low]), int(rate.counts.totals.sum()), score=score, details=details,
-        interval=_clipped(range_limits(rate.counts.estimates(quantile))),
-        p_value=_p([rate.counts], seed), positive=rate.groups[high], note=rate.note(),
-        reading=f"{rate.sentence()}; the other groups lie between" if len(rate.groups) > 2 else rate.sentence(),
-        items=rate.items(), units=_units("rate-range", unit, [rate]),
-    )  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class _ComparedRates:
+    """One rate of all groups; or two, of which the one counts that differs more, as for equalised odds.
 
+    Attributes:
+        call: the call of the measure.
+        name: the score's name, without its form.
+        rates: the rates.
+        details: for the record.
+        unit: what a row is, for units.
+        seed: seed of the tests.
+    """
 
-def _ratio(call: Call, rate: _GroupRates, details: Mapping[str, object], unit: str, seed: int) -> Measurement:
-    score = f"{rate.name}-ratio"
-    if not rate.is_compared:
-        return _undefined(call, rate, score, details)
-    rates = rate.counts.rates
-    if not rates.max():
-        return call.undefined(f"{WORDS[rate.name]} is 0 for every group", score=score, details=details)
-    quantile = simultaneous_quantile([rate.counts.errors], seed=seed)
-    value = float(rates.min() / rates.max())
-    return call.measurement(
-        value, int(rate.counts.totals.sum()), score=score, details=details,
-        interval=quotient_limits(rate.counts.estimates(quantile)), p_value=_p([rate.counts], seed),
-        positive=rate.groups[int(rates.argmax())], note=rate.note(), reading=rate.sentence(ratio=value),
-        items=rate.items(), units=_units("rate-quotient", unit, [rate]),
-    )  # fmt: skip
+    call: Call
+    name: str
+    rates: tuple[_GroupRates, ...]
+    details: Mapping[str, object]
+    unit: str
+    seed: int
+
+    def difference(self) -> Measurement:
+        """Return the larger difference between two groups."""
+        score = f"{self.name}-difference"
+        if missing := self._missing(score):
+            return missing
+        values = [float(np.ptp(rate.counts.rates)) for rate in self.rates]
+        widest = self.rates[int(np.argmax(values))]
+        limits = [range_limits(each) for each in self._estimates]
+        between = "; the other groups lie between" if len(self.rates) == 1 and len(widest.groups) > 2 else ""
+        return self._measurement(
+            max(values), score, (max(low for low, _ in limits), min(max(high for _, high in limits), 1.0)), widest,
+            reading=widest.sentence() + between,
+            units=_units("rate-range" if len(self.rates) == 1 else "worst-rate-range", self.unit, self.rates),
+        )  # fmt: skip
+
+    def ratio(self) -> Measurement:
+        """Return the smaller ratio of two groups."""
+        score = f"{self.name}-ratio"
+        if missing := self._missing(score):
+            return missing
+        if zero := [rate for rate in self.rates if not rate.counts.rates.max()]:
+            reason = f"{WORDS[zero[0].name]} is 0 for every group"
+            return self.call.undefined(reason, score=score, details=self.details)
+        values = [float(rate.counts.rates.min() / rate.counts.rates.max()) for rate in self.rates]
+        lowest = self.rates[int(np.argmin(values))]
+        limits = [quotient_limits(each) for each in self._estimates]
+        return self._measurement(
+            min(values), score, (min(low for low, _ in limits), min(high for _, high in limits)), lowest,
+            reading=lowest.sentence(ratio=min(values)),
+            units=_units("rate-quotient" if len(self.rates) == 1 else "worst-rate-quotient", self.unit, self.rates),
+        )  # fmt: skip
+
+    def _missing(self, score: str) -> Measurement | None:
+        """Return the undefined measurement of a rate that fewer than two groups have."""
+        rate = next((rate for rate in self.rates if len(rate.groups) < 2), None)
+        if rate is None:
+            return None
+        has = f"only {rate.groups[0]} has" if rate.groups else "no group has"
+        reason = f"{has} rows that {WORDS[rate.name]} is a share of"
+        return self.call.undefined(reason, score=score, details=self.details)
+
+    @cached_property
+    def _estimates(self) -> list[Estimates]:
+        """The limits of the groups that hold for all pairs of groups at once."""
+        quantile = simultaneous_quantile([rate.counts.errors for rate in self.rates], seed=self.seed)
+        return [rate.counts.estimates(quantile) for rate in self.rates]
+
+    @cached_property
+    def _p_value(self) -> float:
+        return _p([rate.counts for rate in self.rates], self.seed)
+
+    def _measurement(
+        self,
+        value: float,
+        score: str,
+        interval: tuple[float, float],
+        decisive: _GroupRates,
+        *,
+        reading: str,
+        units: tuple[Units, ...],
+    ) -> Measurement:
+        several = len(self.rates) > 1
+        notes = [(WORDS[rate.name], text) for rate in self.rates if (text := rate.note())]
+        items = [
+            {**item, **({"rate": WORDS[rate.name]} if several else {})} for rate in self.rates for item in rate.items()
+        ]
+        return self.call.measurement(
+            value, int(sum(rate.counts.totals.sum() for rate in self.rates)), score=score, details=self.details,
+            interval=interval, p_value=self._p_value, positive=decisive.groups[decisive.extremes()[0]], reading=reading,
+            note="; ".join(f"{what}: {text}" if several else text for what, text in notes), items=items, units=units,
+        )  # fmt: skip
 
 
 def _p(counts: Sequence[GroupCounts], seed: int) -> float:
     """Return the p-value of independence; 1 where all cases are alike, so that there is nothing to see."""
     p = independence_p(counts, seed=seed)
     return 1.0 if p is None else p
-
-
-def _clipped(limits: tuple[float, float]) -> tuple[float, float]:
-    return limits[0], min(limits[1], 1.0)
-
-
-def _equalised_odds(
-    call: Call, rates: Sequence[_GroupRates], details: Mapping[str, object], unit: str, seed: int
-) -> list[Measurement]:
-    """Return the larger difference and the smaller ratio of the rates among positive and among negative rows."""
-    names = [f"{ODDS_SCORE}-difference", f"{ODDS_SCORE}-ratio"]
-    for rate in rates:
-        if not rate.is_compared:
-            return [_undefined(call, rate, name, details) for name in names]
-    quantile = simultaneous_quantile([rate.counts.errors for rate in rates], seed=seed)
-    estimates = [rate.counts.estimates(quantile) for rate in rates]
-    n = int(sum(rate.counts.totals.sum() for rate in rates))
-    p = _p([rate.counts for rate in rates], seed)
-    items = [{**item, "rate": WORDS[rate.name]} for rate in rates for item in rate.items()]
-    note = "; ".join(f"{WORDS[rate.name]}: {text}" for rate in rates if (text := rate.note()))
-    differences = [float(np.ptp(rate.counts.rates)) for rate in rates]
-    widest = rates[int(np.argmax(differences))]
-    limits = [range_limits(each) for each in estimates]
-    results = [
-        call.measurement(
-            max(differences),
-            n,
-            score=names[0],
-            details=details,
-            p_value=p,
-            note=note,
-            items=items,
-            interval=_clipped((max(low for low, _ in limits), max(high for _, high in limits))),
-            positive=widest.groups[widest.extremes()[0]],
-            reading=widest.sentence(),
-            units=_units("worst-rate-range", unit, rates),
-        )
-    ]
-    defined = [(rate, each) for rate, each in zip(rates, estimates, strict=True) if rate.counts.rates.max() > 0]
-    if len(defined) < len(rates):
-        zero = next(rate for rate in rates if not rate.counts.rates.max())
-        return [*results, call.undefined(f"{WORDS[zero.name]} is 0 for every group", score=names[1], details=details)]
-    ratios = [float(rate.counts.rates.min() / rate.counts.rates.max()) for rate in rates]
-    lowest = rates[int(np.argmin(ratios))]
-    bounds = [quotient_limits(each) for each in estimates]
-    results.append(
-        call.measurement(
-            min(ratios),
-            n,
-            score=names[1],
-            details=details,
-            p_value=p,
-            note=note,
-            items=items,
-            interval=(min(low for low, _ in bounds), min(high for _, high in bounds)),
-            positive=lowest.groups[lowest.extremes()[0]],
-            reading=lowest.sentence(ratio=min(ratios)),
-            units=_units("worst-rate-quotient", unit, rates),
-        )
-    )
-    return results
 
 
 def _worst(call: Call, rate: _GroupRates, details: Mapping[str, object], unit: str) -> Measurement:

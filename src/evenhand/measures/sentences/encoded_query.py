@@ -139,12 +139,7 @@ class EncodedQuery:
     lists: tuple[ListCoverage, ...]
     params: Mapping[str, object]
 
-    def associations(self, layer: int) -> tuple[Vector64, Vector64]:
-        """Return s of the sentences of two target sets at a layer."""
-        first, second = self.target_associations(layer)
-        return first, second
-
-    def target_associations(self, layer: int) -> tuple[Vector64, ...]:
+    def associations(self, layer: int) -> tuple[Vector64, ...]:
         """Return s of the sentences of each target set at a layer (by its place in `layers`).
 
         Raises:
@@ -169,9 +164,7 @@ class SentenceEffect:
     deviation: float
 
 
-def sentence_effect(
-    sets: Sequence[SentenceSet], associations: tuple[Vector64, Vector64], ddof: int
-) -> SentenceEffect | None:
+def sentence_effect(sets: Sequence[SentenceSet], associations: Sequence[Vector64], ddof: int) -> SentenceEffect | None:
     """Return the effect size of the two target sets; None where the associations do not vary.
 
     The standard deviation is over sentences, as in May et al. (2019). The interval is that of WEAT over the words'

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,7 @@ from evenhand import data
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call, measure
-from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p, means_by
 from evenhand.measures.measurement import MOST, Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.encoders.sentences import Pooling, SentenceEncoder, layer_number
@@ -27,11 +26,6 @@ from evenhand.words.persons import persons
 TOPICS = "retrieval-topics"
 GREP = "grep-biasir"
 VERSIONS = {"F": "female", "M": "male"}  # of a document of Grep-BiasIR
-
-
-def available_queries() -> tuple[str, ...]:
-    """Return Grep-BiasIR where it is on this disk."""
-    return (GREP,) if data.locate(GREP) else ()
 
 
 INFO = Info(
@@ -51,8 +45,6 @@ INFO = Info(
     cites=("krieg2023",),
     queries=(TOPICS,),
     view="sentences",
-    family="sentences",
-    available=available_queries,
     data=(GREP,),
     query_concepts={GREP: "gender"},
     null=0.0,
@@ -123,8 +115,7 @@ def _measurements(call: Call, cases: RetrievalCases, cosines: Matrix64, contrast
     by_group = against_others(cosines)
     wins = np.sign(cosines[:, :, None] - cosines[:, None]).sum(axis=2) / (cosines.shape[1] - 1)
     differences, advantages = by_group[:, contrast.first], wins[:, contrast.first]
-    clusters = [cases.queries, cases.rows] if cases.rows else [cases.queries]
-    kind_of_unit = ("query", "phrase")[: len(clusters)]
+    clusters = {"query": cases.queries} | ({"phrase": cases.rows} if cases.rows else {})
     kinds = {kind: float(differences[[k == kind for k in cases.kinds]].mean()) for kind in sorted(set(cases.kinds))}
     share = (float(advantages.mean()) + 1) / 2
     details: dict[str, object] = {
@@ -134,16 +125,17 @@ def _measurements(call: Call, cases: RetrievalCases, cosines: Matrix64, contrast
     nearer = contrast.group if differences.mean() >= 0 else contrast.against
     yield call.measurement(
         float(differences.mean()), len(differences), positive=contrast.group, details=details,
-        score=contrast.name("difference"), interval=clustered_interval(differences, clusters),
+        score=contrast.name("difference"), interval=clustered_interval(differences, list(clusters.values())),
         p_value=group_word_p(cases.texts, by_group, contrast, [cases.queries]),
-        units=tuple(map(mean_units, kind_of_unit, clusters, repeat(differences))),
+        units=tuple(mean_units(kind, labels, differences) for kind, labels in clusters.items()),
         reading=f"queries are nearer to texts about {nearer}", items=_items(cases.queries, differences),
     )  # fmt: skip
     yield call.measurement(
         float(advantages.mean()), len(advantages), positive=contrast.group, details=details,
-        score=contrast.name("advantage"), interval=clustered_interval(advantages, clusters, limits=(-1.0, 1.0)),
+        score=contrast.name("advantage"),
+        interval=clustered_interval(advantages, list(clusters.values()), limits=(-1.0, 1.0)),
         p_value=group_word_p(cases.texts, wins, contrast, [cases.queries]),
-        units=tuple(map(mean_units, kind_of_unit, clusters, repeat(advantages))),
+        units=tuple(mean_units(kind, labels, advantages) for kind, labels in clusters.items()),
         reading=f"the text about {contrast.group} ranks above that about {contrast.against} in {100 * share:.0f} % of "
         "the comparisons",
     )  # fmt: skip
@@ -151,10 +143,7 @@ def _measurements(call: Call, cases: RetrievalCases, cosines: Matrix64, contrast
 
 def _items(queries: tuple[str, ...], differences: Vector64) -> tuple[dict[str, object], ...]:
     """Return the mean difference of each query, the largest first."""
-    by_query: dict[str, list[float]] = {}
-    for query, difference in zip(queries, differences.tolist(), strict=True):
-        by_query.setdefault(query, []).append(difference)
-    means = sorted(((query, float(np.mean(values))) for query, values in by_query.items()), key=lambda item: -item[1])
+    means = sorted(means_by(queries, differences.tolist()).items(), key=lambda item: -item[1])
     return tuple({"word": query, "value": value} for query, value in means[:MOST])
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64
-from evenhand.errors import DegenerateError, UsageError, unknown_name
+from evenhand.errors import DegenerateError, UsageError
 from evenhand.measures.association.weat import largest_effect
 from evenhand.measures.call import Call, measure
 from evenhand.measures.measurement import Measurement
@@ -24,7 +24,7 @@ from evenhand.measures.sentences.encoded_query import (
 from evenhand.models.encoders.sentences import Pooling, SentenceEncoder
 from evenhand.stats import jackknife_interval
 from evenhand.stats.bootstrap import Interval
-from evenhand.stats.permutation import EXACT_UP_TO, Alternative, PermutationTest, permutation_test
+from evenhand.stats.permutation import EXACT_UP_TO, Alternative, permutation_test
 from evenhand.stats.units import Units, effect_size_units, linearised_units
 from evenhand.words import Query, Template
 
@@ -54,9 +54,7 @@ SEAT_INFO = Info(
         "It depends on pooling and layer, which the parameters state. A small value does not show that bias is absent."
     ),
     cites=("may2019", "caliskan2017", "meade2022"),
-    queries=(),
     view="sentences",
-    family="sentences",
     arity=(2, 2),
     one_against_rest=True,
     available=available_queries,
@@ -110,8 +108,6 @@ def seat(
 
     What it does not tell you: whether the model treats groups differently in a task. See `evenhand show seat`.
     """
-    if variant not in ("", "released"):
-        raise unknown_name("variant of seat", variant, ("released",))
     if variant:
         ddof, alternative, samples = 1, "greater", RELEASED_SAMPLES
     if ddof not in (0, 1):
@@ -122,19 +118,19 @@ def seat(
     positive = f"{x.name} with {near.name}"
     call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=took_effect)
     call.require(encoded.lists)
-    associations = encoded.associations(0)
-    effect = sentence_effect(encoded.sets, associations, ddof)
+    s_x, s_y = encoded.associations(0)
+    effect = sentence_effect(encoded.sets, (s_x, s_y), ddof)
     if effect is None:
         raise DegenerateError("all target sentences have the same association: the standard deviation is 0")
-    units = associations if variant else (effect.first, effect.second)
-    test = _test(*units, alternative, samples, seed, released=bool(variant))
+    permuted, limit = ((s_x, s_y), RELEASED_SAMPLES) if variant else ((effect.first, effect.second), EXACT_UP_TO)
+    test = permutation_test(*permuted, alternative=alternative, samples=samples, exact_up_to=limit, seed=seed)
     first, second = (near.name, far.name) if effect.value >= 0 else (far.name, near.name)
     return call.measurement(
         effect.value,
-        len(associations[0]) + len(associations[1]),
+        len(s_x) + len(s_y),
         interval=effect.interval,
         p_value=test.p_value,
-        units=(effect_size_units("word", x.sentence_words, y.sentence_words, *associations, ddof=ddof),),
+        units=(effect_size_units("word", x.sentence_words, y.sentence_words, s_x, s_y, ddof=ddof),),
         reading=f"the sentence vectors associate {x.name} with {first}, {y.name} with {second}",
         items=tuple(
             {"word": word, "set": group.name, "value": float(value)}
@@ -142,8 +138,8 @@ def seat(
             for word, value in zip(group.words, values, strict=True)
         ),
         details={
-            "mean_difference": float(associations[0].mean() - associations[1].mean()),
-            "bound": largest_effect(len(associations[0]), len(associations[1]), ddof),
+            "mean_difference": float(s_x.mean() - s_y.mean()),
+            "bound": largest_effect(len(s_x), len(s_y), ddof),
             "baseline_size": _baseline(effect.first, effect.second, seed) / effect.deviation,
             "sizes": [len(group.sentences) for group in encoded.sets],
             "words": [len(group.words) for group in encoded.sets],
@@ -152,13 +148,6 @@ def seat(
             "exact": test.exact,
         },
     )
-
-
-def _test(
-    first: Vector64, second: Vector64, alternative: Alternative, samples: int, seed: int, *, released: bool
-) -> PermutationTest:
-    limit = RELEASED_SAMPLES if released else EXACT_UP_TO
-    return permutation_test(first, second, alternative=alternative, samples=samples, exact_up_to=limit, seed=seed)
 
 
 def _baseline(first: Vector64, second: Vector64, seed: int) -> float:
@@ -187,7 +176,6 @@ LAYER_BIAS_INFO = Info(
     cites=("may2019", "meade2022"),
     queries=tuple(id for id in WEAT if id not in ("weat-1", "weat-2", "weat-9")),  # without the controls
     view="sentences",
-    family="sentences",
     arity=(2, 2),
     one_against_rest=True,
     find_query=published_query,

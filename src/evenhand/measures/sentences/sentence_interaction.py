@@ -24,9 +24,7 @@ INFO = Info(
         "departure from a sum, not how badly a cell is off."
     ),
     cites=("guo2021", "may2019", "freedman1983"),
-    queries=(),
     view="sentences",
-    family="sentences",
     arity=(None, 2),
     crossed=True,
     null=0.0,
@@ -70,20 +68,9 @@ def sentence_interaction(
     call.describe(encoded.query, positive=positive, coverage=encoded.coverage, params=encoded.params)
     layout = table_layout(encoded.query)
     call.require(encoded.lists)
-    associations = encoded.target_associations(0)
+    associations = encoded.associations(0)
     scores = {
         group.name: group.word_means(values) for group, values in zip(encoded.sets[:-2], associations, strict=True)
     }
-    tested = layout.test(scores, samples=samples, seed=seed)
-    effect = tested.summary(first, near, far)
     words = {group.name: group.words for group in encoded.sets[:-2]}
-    return call.measurement(
-        effect.value,
-        sum(map(len, scores.values())),
-        interval=effect.interval,
-        p_value=tested.test.p_value,
-        units=tested.units(first, words, effect.value),
-        reading=effect.reading,
-        items=tested.items(),
-        details=tested.details(),
-    )
+    return layout.measurement(call, scores, words, (near, far), samples=samples, seed=seed)

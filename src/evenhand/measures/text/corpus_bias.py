@@ -41,7 +41,6 @@ INFO = Info(
     cites=("bordia2019",),
     queries=("words",),
     view="text",
-    family="text",
     definition=3,
     plain=2,
     charts=("extreme-words", "beta-regression"),
@@ -118,7 +117,7 @@ def _group_measurements(call: Call, result: CorpusBias) -> tuple[Measurement, ..
 def _measurements(call: Call, result: CorpusBias, *, prefix: str = "") -> tuple[Measurement, ...]:
     """Return the measurements of a scored text; `prefix` tells scores of several contexts apart."""
     base = result.baseline
-    details: dict[str, Any] = {"tokens": result.tokens, "hits": dict(result.hits), "notes": list(result.notes)}
+    details: dict[str, object] = {"tokens": result.tokens, "hits": dict(result.hits), "notes": list(result.notes)}
     if base:
         details |= {"baseline_mu": base.mu, "baseline_interval": list(base.interval)}
         details |= {"baseline_labellings": base.permutations, "p_value_rule": base.rule}
@@ -158,7 +157,7 @@ def comparison_measurements(
     return (*with_intervals, slope)
 
 
-def _points(comparison: Comparison, most: int) -> tuple[dict[str, Any], ...]:
+def _points(comparison: Comparison, most: int) -> tuple[dict[str, object], ...]:
     """Return words scored in both texts: all, or as many drawn evenly, the same ones each time."""
     points = comparison.points()
     if len(points) > most:

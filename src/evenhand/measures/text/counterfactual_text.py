@@ -16,6 +16,7 @@ from evenhand.arrays import Matrix64, Vector64
 from evenhand.errors import UsageError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.groups import Contrast, contrasts
+from evenhand.measures.labels.counterfactual import template_cases
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.stats import clustered_interval
@@ -55,7 +56,6 @@ INFO = Info(
     cites=("huang2020", "bordia2019"),
     queries=(TEMPLATE,),
     view="generation",
-    family="text",
     null=0.0,
     definition=2,
     plain=1,
@@ -150,23 +150,15 @@ def count_texts(concept: Concept, *, rows: int | None = ROWS, samples: int = SAM
 
 
 def _write(view: PromptWriter, template: Template, concept: Concept, rows: int | None, **options: Any) -> Continuations:
-    people = persons(concept)
-    frames: list[str] = []
-    names: list[str] = []
-    prompts: list[str] = []
-    for row in people.rows[:rows]:
-        versions = zip(*(person_sentences(template, phrase) for phrase in row), strict=True)
-        for frame, starts in zip(person_sentences(template, "someone"), versions, strict=True):
-            frames.append(frame)
-            names.append(" / ".join(row))
-            prompts += starts
-    flat = view.continuations(prompts, **options)
-    size = len(people.groups)
+    found = template_cases(template, concept)
+    cases, size = found.of_rows(rows), len(found.groups)
+    flat = view.continuations([text for case in cases for text in case.texts], **options)
     texts = [flat[start : start + size] for start in range(0, len(flat), size)]
     words = [
         [[WORD.findall(text.lower()) for text in mask_group_words(concept, some)] for some in case] for case in texts
     ]
-    return Continuations(people.groups, tuple(frames), tuple(names), texts, words)
+    frames, names = tuple(case.cluster for case in cases), tuple(case.row for case in cases)
+    return Continuations(found.groups, frames, names, texts, words)
 
 
 def _divergence(call: Call, written: Continuations, seed: int) -> Measurement:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, few
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
-from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p
-from evenhand.measures.labels.counterfactual import counterfactual, swapped_cases, template_cases
+from evenhand.measures.groups import Contrast, against_others, contrasts, group_word_p, means_by
+from evenhand.measures.labels.counterfactual import CaseSet, counterfactual, swapped_cases, template_cases
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.encoders.classifier import Classifier
@@ -26,9 +27,9 @@ from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, contrast_units, mean_units
 from evenhand.subjects.judges import Judge, open_judge
 from evenhand.subjects.subject import PromptWriter
-from evenhand.words import Concept, Template, as_concept, ids
+from evenhand.words import Concept, Template, as_concept
 from evenhand.words import template as find_template
-from evenhand.words.document import SUFFIXES
+from evenhand.words.persons import is_template
 
 TEMPLATE, BOLD, TOXIC = "person-prompts", "bold", "real-toxicity-prompts"
 JUDGE = "unpleasant-words"
@@ -75,7 +76,6 @@ INFO = Info(
     },
     null={"gap": 0.0},
     view="generation",
-    family="text",
     charts=("judged-generations",),
     asked_if="judge",
 )  # fmt: skip
@@ -112,7 +112,7 @@ def judged_generations(
     view: PromptWriter,
     prompts: str | Path | Template | Sequence[str] = TEMPLATE,
     *,
-    judge: str | Classifier | Sequence[Any] = JUDGE,
+    judge: str | Classifier | Sequence[Classifier | str] = JUDGE,
     judge_label: str = "",
     threshold: float = THRESHOLD,
     concept: Concept | str = "gender",
@@ -154,7 +154,6 @@ def judged_generations(
     about = as_concept(concept)
     call.describe(str(prompts) if isinstance(prompts, str) else "prompts", scores=("expected-maximum", "share-above"))
     judges = _open_judges(judge, judge_label)
-    first = judges[0]
     asked = prompt_set(prompts, about, rows=rows, sample=sample, seed=seed)
     compared = contrasts(asked.groups) if len(asked.groups) > 1 else ()
     names = ["expected-maximum", "share-above", *(c.name(s) for c in compared for s in ("gap", "judge-gap"))]
@@ -163,20 +162,20 @@ def judged_generations(
     call.describe(asked.name, scores=names, params=named)
     if not asked.prompts:
         raise DegenerateError(f"no prompt of {asked.name} can be asked about {about.name}")
-    own = _own_gaps(judges, about) if compared else {}
+    own = {each.name: own_gaps(each, about) for each in judges} if compared else {}
     written = view.continuations(asked.prompts, samples=samples, tokens=tokens, temperature=temperature, seed=seed)
     flat = [text for texts in written for text in texts]
     rated = {each.name: each.scores(flat).reshape(len(written), samples) for each in judges}
-    details = _details(asked, judges, rated, own, written, threshold)
-    results = [_maximum(call, asked, first, rated[first.name], details, own)]
-    results.append(_share(call, asked, first, rated[first.name], threshold, details))
-    for contrast in compared:
-        results.append(_gap(call, asked, first, rated[first.name], contrast, details, own[first.name], seed))
-        results.append(_judge_gap(call, first, contrast, own[first.name]))
-    return (*results, *(_agreement(call, judges, rated, threshold) if len(judges) > 1 else ()))
+    result = _Result(call, asked, judges, rated, own, written, threshold, seed)
+    return (
+        result.maximum(),
+        result.share(),
+        *(m for contrast in compared for m in (result.gap(contrast), result.judge_gap(contrast))),
+        *(result.agreement() if len(judges) > 1 else ()),
+    )
 
 
-def _open_judges(judge: str | Classifier | Sequence[Any], labels: str) -> list[Judge]:
+def _open_judges(judge: str | Classifier | Sequence[Classifier | str], labels: str) -> list[Judge]:
     sources = judge.split(",") if isinstance(judge, str) else [judge] if isinstance(judge, Classifier) else list(judge)
     named = [part.strip() for part in labels.split(",")] if labels else [""] * len(sources)
     if len(named) != len(sources):
@@ -196,7 +195,7 @@ def prompt_set(
     prompts: str | Path | Template | Sequence[str], concept: Concept, *, rows: int | None, sample: int | None, seed: int
 ) -> PromptSet:
     """Return prompts with their groups; see `judged_generations`."""
-    if isinstance(prompts, Template) or (isinstance(prompts, str | Path) and _is_template(str(prompts))):
+    if isinstance(prompts, Template) or (isinstance(prompts, str | Path) and is_template(str(prompts))):
         return _of_cases(template_cases(find_template(prompts), concept), rows=rows)
     if isinstance(prompts, str) and prompts in (BOLD, TOXIC):
         return _of_dataset(prompts, concept, sample, seed)
@@ -209,20 +208,13 @@ def prompt_set(
     return _of_cases(swapped_cases(path.name, lines, concept), sample=sample, seed=seed)
 
 
-def _is_template(text: str) -> bool:
-    return text in ids("template") or text.partition("#")[0].lower().endswith(SUFFIXES)
-
-
-def _of_cases(found: Any, *, rows: int | None = None, sample: int | None = None, seed: int = 0) -> PromptSet:
+def _of_cases(found: CaseSet, *, rows: int | None = None, sample: int | None = None, seed: int = 0) -> PromptSet:
     """Return prompts in a version for each group, from the cases of `counterfactual`."""
-    everyone = set(range(len(found.groups)))
-    kept = [case for case in found.cases if set(case.groups) == everyone]
-    phrases = list(dict.fromkeys(case.row for case in kept))[:rows]
-    kept = [case for case in kept if case.row in phrases]
+    everyone, kept = range(len(found.groups)), found.of_rows(rows)
     if sample is not None and len(kept) > sample:
         chosen = np.sort(np.random.default_rng(seed).choice(len(kept), sample, replace=False))
         kept = [kept[number] for number in chosen]
-    texts = [[case.texts[case.groups.index(group)] for group in sorted(everyone)] for case in kept]
+    texts = [[case.texts[case.groups.index(group)] for group in everyone] for case in kept]
     size = len(found.groups)
     codes = np.tile(np.arange(size), len(kept))
     numbers = np.arange(len(kept) * size).reshape(len(kept), size)
@@ -299,51 +291,171 @@ def _drawn(
 # Scores -------------------------------------------------------------------------------------------------------------
 
 
-def _own_gaps(judges: Sequence[Judge], concept: Concept) -> dict[str, dict[str, Measurement]]:
-    """Return how much more each judge gives sentences about a group, written by nobody, by the score's name."""
-    return {
-        each.name: {
-            m.score: m
-            for m in counterfactual(each.classifier, concept=concept, label=each.label)
-            if m.score.startswith("gap")
-        }
-        for each in judges
-    }
+def own_gaps(judge: Judge, concept: Concept) -> dict[str, Measurement]:
+    """Return how much more a judge gives sentences about a group, written by nobody, by the score's name."""
+    measured = counterfactual(judge.classifier, concept=concept, label=judge.label)
+    return {m.score: m for m in measured if m.score.startswith("gap")}
 
 
-def _details(
-    asked: PromptSet,
-    judges: Sequence[Judge],
-    rated: Mapping[str, Matrix64],
-    own: Mapping[str, Mapping[str, Measurement]],
-    written: Sequence[Sequence[str]],
-    threshold: float,
-) -> dict[str, object]:
-    step = max(1, len(asked.prompts) // EXAMPLES)
-    by_group = {group: asked.codes == number for number, group in enumerate(asked.groups)}
-    table = {
-        each.name: {
-            "label": each.label,
-            "expected_maximum": float(rated[each.name].max(axis=1).mean()),
-            "share_above": float((rated[each.name].max(axis=1) >= threshold).mean()),
+class _Gap(NamedTuple):
+    """A gap between groups, from pairs of prompts or from different persons."""
+
+    value: float
+    interval: Interval
+    p_value: float | None
+    units: tuple[Units, ...]
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Result:
+    """What a model wrote and how it was judged.
+
+    Attributes:
+        call: the call of the measure.
+        asked: the prompts.
+        judges: the judges; the scores are those of the first.
+        rated: what each judge gives the texts, by its name, (prompts, samples).
+        own: what each judge gives sentences that nobody wrote, by its name and the name of the score.
+        written: the texts of each prompt.
+        threshold: the probability from which a text counts.
+        seed: seed of the tests.
+    """
+
+    call: Call
+    asked: PromptSet
+    judges: Sequence[Judge]
+    rated: Mapping[str, Matrix64]
+    own: Mapping[str, Mapping[str, Measurement]]
+    written: Sequence[Sequence[str]]
+    threshold: float
+    seed: int
+
+    @property
+    def judge(self) -> Judge:
+        """The first judge."""
+        return self.judges[0]
+
+    @property
+    def scores(self) -> Matrix64:
+        """What the first judge gives."""
+        return self.rated[self.judge.name]
+
+    @cached_property
+    def details(self) -> dict[str, object]:
+        """Numbers of every judge, and examples."""
+        asked = self.asked
+        examples = [
+            {"prompt": asked.prompts[n], "text": self.written[n][0].strip(), "score": float(self.scores[n, 0])}
+            for n in range(0, len(asked.prompts), max(1, len(asked.prompts) // EXAMPLES))
+        ]
+        empty = sum(not text.strip() for texts in self.written for text in texts)
+        return {
+            **asked.details, "prompts": len(asked.prompts), "samples": len(self.written[0]), "empty": empty,
+            "threshold": self.threshold, "judges": {each.name: self._judge_entry(each) for each in self.judges},
+            "examples": examples[:EXAMPLES],
+        }  # fmt: skip
+
+    def _judge_entry(self, judge: Judge) -> dict[str, object]:
+        scores, clusters = self.rated[judge.name], np.array(self.asked.clusters)
+        groups = [(group, self.asked.codes == number) for number, group in enumerate(self.asked.groups)]
+        return {
+            "label": judge.label,
+            "expected_maximum": float(scores.max(axis=1).mean()),
+            "share_above": float((scores.max(axis=1) >= self.threshold).mean()),
             "by_group": {
-                group: _group_entry(rated[each.name][rows].mean(axis=1), np.array(asked.clusters)[rows])
-                for group, rows in by_group.items()
-                if rows.any()
+                g: _group_entry(scores[rows].mean(axis=1), clusters[rows]) for g, rows in groups if rows.any()
             },
-            "own_gap": {score: _numbers(m) for score, m in own.get(each.name, {}).items()},
+            "own_gap": {score: _numbers(m) for score, m in self.own.get(judge.name, {}).items()},
         }
-        for each in judges
-    }
-    examples = [
-        {"prompt": asked.prompts[n], "text": written[n][0].strip(), "score": float(rated[judges[0].name][n, 0])}
-        for n in range(0, len(asked.prompts), step)
-    ]
-    empty = sum(not text.strip() for texts in written for text in texts)
-    return {
-        **asked.details, "prompts": len(asked.prompts), "samples": len(written[0]), "empty": empty,
-        "threshold": threshold, "judges": table, "examples": examples[:EXAMPLES],
-    }  # fmt: skip
+
+    def maximum(self) -> Measurement:
+        """Return the mean over prompts of the highest score of a text."""
+        highest = self.scores.max(axis=1)
+        own = self.own.get(self.judge.name, {})
+        return self.call.measurement(
+            float(highest.mean()), len(highest), score="expected-maximum", details=self.details,
+            interval=clustered_interval(highest, [self.asked.clusters], limits=(0.0, 1.0)),
+            units=(mean_units("prompt", self.asked.clusters, highest),),
+            note="; ".join(f"{m.positive}: {_beside(m)}" for m in own.values()),
+            reading=f"the highest {self.judge.title} of {self.scores.shape[1]} texts is {highest.mean():.3f} on "
+            "average",
+        )  # fmt: skip
+
+    def share(self) -> Measurement:
+        """Return the share of prompts with a text above the threshold."""
+        above = (self.scores.max(axis=1) >= self.threshold).astype(np.float64)
+        clusters = self.asked.clusters
+        alone = len(set(clusters)) == len(above)
+        limits = share_interval(above) if alone else clustered_interval(above, [clusters], share=True)
+        return self.call.measurement(
+            float(above.mean()), len(above), score="share-above", interval=limits,
+            units=(mean_units("prompt", clusters, above),), details={"threshold": self.threshold},
+            reading=f"for {100 * above.mean():.1f} % of the prompts, {self.judge.title} of a text is "
+            f"{self.threshold:g} or more",
+        )  # fmt: skip
+
+    def gap(self, contrast: Contrast) -> Measurement:
+        """Return how much more the texts about a group get, beside what the judge gives by itself."""
+        score = contrast.name("gap")
+        means = self.scores.mean(axis=1)
+        if self.asked.cases is not None:
+            gap = _paired_gap(self.asked, self.asked.cases, means, contrast)
+        else:
+            gap = _unpaired_gap(self.asked, means, contrast, self.seed)
+        alone = self.own[self.judge.name].get(score)
+        doubt = ""
+        if _explains(alone, gap.value):
+            doubt = f"the judge by itself prefers a group as much: {_beside(alone)} for {contrast.group}"
+        return self.call.measurement(
+            gap.value, gap.n, score=score, positive=contrast.group, interval=gap.interval, p_value=gap.p_value,
+            units=gap.units,
+            reading=f"{self.judge.title} is {'higher' if gap.value >= 0 else 'lower'} for texts about {contrast.group} "
+            f"than about {contrast.against} by {abs(gap.value):.3f} ({_beside(alone)} for {contrast.group})",
+            details={**self.details, **({"not_interpretable": doubt} if doubt else {})},
+        )  # fmt: skip
+
+    def judge_gap(self, contrast: Contrast) -> Measurement:
+        """Return how much more the judge gives the same sentence about a group."""
+        score = contrast.name("judge-gap")
+        found = self.own[self.judge.name].get(contrast.name("gap"))
+        if found is None or found.value is None:
+            reason = found.reason if found is not None else "the judge was not asked"
+            return self.call.undefined(reason, score=score, positive=contrast.group)
+        return self.call.measurement(
+            found.value, found.n, score=score, positive=contrast.group, interval=found.interval,
+            details={"p_value": found.p_value, "judge": self.judge.name},
+            reading=f"{self.judge.title} of the same sentence is {found.value:+.3f} for {contrast.group}, before a "
+            "model writes",
+        )  # fmt: skip
+
+    def agreement(self) -> list[Measurement]:
+        """Return the lowest correlation and the lowest kappa of two judges over all texts."""
+        items = []
+        for one, other in combinations(self.judges, 2):
+            first, second = self.rated[one.name].ravel(), self.rated[other.name].ravel()
+            varied = min(float(np.ptp(first)), float(np.ptp(second))) > 0
+            items.append(
+                {
+                    "word": f"{one.name} and {other.name}",
+                    "value": float(np.corrcoef(first, second)[0, 1]) if varied else None,
+                    "kappa": kappa(first >= self.threshold, second >= self.threshold),
+                }
+            )
+        results = []
+        for score, key, what in (("judge-correlation", "value", "correlation"), ("judge-kappa", "kappa", "kappa")):
+            defined = [item for item in items if item[key] is not None]
+            if not defined:
+                reason = (
+                    "a judge gives all texts the same score" if key == "value" else "no judge finds a text above it"
+                )
+                results.append(self.call.undefined(reason, score=score, items=items))
+                continue
+            lowest = min(defined, key=lambda item: float(str(item[key])))
+            value = float(str(lowest[key]))
+            reading = f"{lowest['word']} agree with a {what} of {value:.2f}"
+            results.append(self.call.measurement(value, self.scores.size, score=score, items=items, reading=reading))
+        return results
 
 
 def _group_entry(values: Vector64, clusters: np.ndarray) -> dict[str, object]:
@@ -352,11 +464,8 @@ def _group_entry(values: Vector64, clusters: np.ndarray) -> dict[str, object]:
 
 
 def _numbers(measurement: Measurement) -> dict[str, object]:
-    return {
-        "value": measurement.value,
-        "interval": list(measurement.interval) if measurement.interval else None,
-        "p_value": measurement.p_value,
-    }
+    interval = list(measurement.interval) if measurement.interval else None
+    return {"value": measurement.value, "interval": interval, "p_value": measurement.p_value}
 
 
 def _beside(own: Measurement | None) -> str:
@@ -367,69 +476,6 @@ def _beside(own: Measurement | None) -> str:
     return f"the judge alone gives the same sentences {own.value:+.3f}{limits}"
 
 
-def _all_own(judge: Judge, own: Mapping[str, Mapping[str, Measurement]]) -> str:
-    found = own.get(judge.name, {})
-    return "; ".join(f"{m.positive}: {_beside(m)}" for m in found.values()) if found else ""
-
-
-def _maximum(
-    call: Call,
-    asked: PromptSet,
-    judge: Judge,
-    scores: Matrix64,
-    details: Mapping[str, object],
-    own: Mapping[str, Mapping[str, Measurement]],
-) -> Measurement:
-    highest = scores.max(axis=1)
-    return call.measurement(
-        float(highest.mean()), len(highest), score="expected-maximum", details=details,
-        interval=clustered_interval(highest, [asked.clusters], limits=(0.0, 1.0)),
-        units=(mean_units("prompt", asked.clusters, highest),), note=_all_own(judge, own),
-        reading=f"the highest {judge.title} of {scores.shape[1]} texts is {highest.mean():.3f} on average",
-    )  # fmt: skip
-
-
-def _share(
-    call: Call, asked: PromptSet, judge: Judge, scores: Matrix64, threshold: float, details: Mapping[str, object]
-) -> Measurement:
-    above = (scores.max(axis=1) >= threshold).astype(np.float64)
-    alone = len(set(asked.clusters)) == len(above)
-    limits = share_interval(above) if alone else clustered_interval(above, [asked.clusters], share=True)
-    return call.measurement(
-        float(above.mean()), len(above), score="share-above", interval=limits,
-        units=(mean_units("prompt", asked.clusters, above),), details={"threshold": threshold},
-        reading=f"for {100 * above.mean():.1f} % of the prompts, {judge.title} of a text is {threshold:g} or more",
-    )  # fmt: skip
-
-
-def _gap(
-    call: Call,
-    asked: PromptSet,
-    judge: Judge,
-    scores: Matrix64,
-    contrast: Contrast,
-    details: Mapping[str, object],
-    own: Mapping[str, Measurement],
-    seed: int,
-) -> Measurement:
-    score = contrast.name("gap")
-    means = scores.mean(axis=1)
-    value, limits, p, units, n = (
-        _paired_gap(asked, means, contrast) if asked.cases is not None else _unpaired_gap(asked, means, contrast, seed)
-    )
-    alone = own.get(score)
-    side = "higher" if value >= 0 else "lower"
-    doubt = ""
-    if _explains(alone, value):
-        doubt = f"the judge by itself prefers a group as much: {_beside(alone)} for {contrast.group}"
-    return call.measurement(
-        value, n, score=score, positive=contrast.group, interval=limits, p_value=p, units=units,
-        reading=f"{judge.title} is {side} for texts about {contrast.group} than about {contrast.against} by "
-        f"{abs(value):.3f} ({_beside(alone)} for {contrast.group})",
-        details={**details, **({"not_interpretable": doubt} if doubt else {})},
-    )  # fmt: skip
-
-
 def _explains(own: Measurement | None, value: float) -> bool:
     """Return whether the judge's own gap is significant, of the same sign, and at least as large as a gap."""
     if own is None or own.value is None or own.p_value is None:
@@ -437,45 +483,37 @@ def _explains(own: Measurement | None, value: float) -> bool:
     return own.p_value < LEVEL and abs(own.value) >= abs(value) and own.value * value >= 0
 
 
-def _paired_gap(
-    asked: PromptSet, means: Vector64, contrast: Contrast
-) -> tuple[float, Interval, float | None, tuple[Units, ...], int]:
+def _paired_gap(asked: PromptSet, cases: Rows, means: Vector64, contrast: Contrast) -> _Gap:
     """Compare versions of one prompt; see `counterfactual`."""
-    cases = np.asarray(asked.cases)
     by_group = against_others(means[cases])
     values = by_group[:, contrast.first]
     frames = [asked.clusters[numbers[0]] for numbers in cases.tolist()]
-    several = len(set(asked.rows)) > 1
-    clusters = [frames, asked.rows] if several else [frames]
+    clusters = {"prompt": frames} | ({"phrase": asked.rows} if len(set(asked.rows)) > 1 else {})
     texts = [[asked.prompts[number] for number in numbers] for numbers in cases.tolist()]
-    units = tuple(
-        mean_units(kind, labels, values) for kind, labels in zip(("prompt", "phrase"), clusters, strict=False)
+    return _Gap(
+        float(values.mean()),
+        clustered_interval(values, list(clusters.values()), limits=(-1.0, 1.0)),
+        group_word_p(texts, by_group, contrast, [frames]),
+        tuple(mean_units(kind, labels, values) for kind, labels in clusters.items()),
+        len(values),
     )
-    limits = clustered_interval(values, clusters, limits=(-1.0, 1.0))
-    return float(values.mean()), limits, group_word_p(texts, by_group, contrast, [frames]), units, len(values)
 
 
-def _unpaired_gap(
-    asked: PromptSet, means: Vector64, contrast: Contrast, seed: int
-) -> tuple[float, Interval, float | None, tuple[Units, ...], int]:
+def _unpaired_gap(asked: PromptSet, means: Vector64, contrast: Contrast, seed: int) -> _Gap:
     """Compare prompts about different persons; a person's prompts are one observation."""
-    names: list[list[str]] = []
-    samples: list[Vector64] = []
+    people = []
     for number in range(len(asked.groups)):
-        rows = np.flatnonzero(asked.codes == number)
-        own: dict[str, list[float]] = {}
-        for row in rows.tolist():
-            own.setdefault(asked.clusters[row], []).append(float(means[row]))
-        names.append(list(own))
-        samples.append(np.array([np.mean(values) for values in own.values()]))
-    if min(map(len, samples)) < 2:
+        rows = np.flatnonzero(asked.codes == number).tolist()
+        people.append(means_by([asked.clusters[row] for row in rows], means[rows].tolist()))
+    if min(map(len, people)) < 2:
         raise DegenerateError(f"{few(asked.groups)} need prompts about two persons or more each")
     order = [contrast.first, *contrast.others]
     weights = [1.0, *([-1 / len(contrast.others)] * len(contrast.others))]
-    chosen = [samples[number] for number in order]
+    chosen = [np.array(list(people[number].values())) for number in order]
     value = sum(weight * float(sample.mean()) for weight, sample in zip(weights, chosen, strict=True))
-    units = contrast_units("person", [names[number] for number in order], chosen, weights)
-    return value, contrast_interval(chosen, weights), _shuffled_p(chosen, weights, value, seed), (units,), len(means)
+    units = contrast_units("person", [list(people[number]) for number in order], chosen, weights)
+    p_value = _shuffled_p(chosen, weights, value, seed)
+    return _Gap(value, contrast_interval(chosen, weights), p_value, (units,), len(means))
 
 
 def _shuffled_p(samples: Sequence[Vector64], weights: Sequence[float], value: float, seed: int) -> float:
@@ -486,52 +524,6 @@ def _shuffled_p(samples: Sequence[Vector64], weights: Sequence[float], value: fl
     shuffled = rng.permuted(np.broadcast_to(pooled, (DRAWS, len(pooled))), axis=1) @ factors
     limit = abs(value) - 1e-12 * max(1.0, float(np.abs(pooled).max()))
     return float((1 + np.count_nonzero(np.abs(shuffled) >= limit)) / (DRAWS + 1))
-
-
-def _judge_gap(call: Call, judge: Judge, contrast: Contrast, own: Mapping[str, Measurement]) -> Measurement:
-    score = contrast.name("judge-gap")
-    found = own.get(contrast.name("gap"))
-    if found is None or found.value is None:
-        reason = found.reason if found is not None else "the judge was not asked"
-        return call.undefined(reason, score=score, positive=contrast.group)
-    return call.measurement(
-        found.value, found.n, score=score, positive=contrast.group, interval=found.interval,
-        details={"p_value": found.p_value, "judge": judge.name}, units=(),
-        reading=f"{judge.title} of the same sentence is {found.value:+.3f} for {contrast.group}, before a model writes",
-    )  # fmt: skip
-
-
-def _agreement(
-    call: Call, judges: Sequence[Judge], rated: Mapping[str, Matrix64], threshold: float
-) -> tuple[Measurement, ...]:
-    """Return the lowest correlation and the lowest kappa of two judges over all texts."""
-    items = []
-    for one, other in combinations(judges, 2):
-        first, second = rated[one.name].ravel(), rated[other.name].ravel()
-        varied = min(float(np.ptp(first)), float(np.ptp(second))) > 0
-        items.append(
-            {
-                "word": f"{one.name} and {other.name}",
-                "value": float(np.corrcoef(first, second)[0, 1]) if varied else None,
-                "kappa": kappa(first >= threshold, second >= threshold),
-            }
-        )
-    results = []
-    for score, key, what in (("judge-correlation", "value", "correlation"), ("judge-kappa", "kappa", "kappa")):
-        defined = [item for item in items if item[key] is not None]
-        if not defined:
-            reason = "a judge gives all texts the same score" if key == "value" else "no judge finds a text above it"
-            results.append(call.undefined(reason, score=score, items=items))
-            continue
-        lowest = min(defined, key=lambda item: float(str(item[key])))
-        value = float(str(lowest[key]))
-        n = int(rated[judges[0].name].size)
-        results.append(
-            call.measurement(
-                value, n, score=score, items=items, reading=f"{lowest['word']} agree with a {what} of {value:.2f}"
-            )
-        )
-    return tuple(results)
 
 
 def kappa(first: np.ndarray, second: np.ndarray) -> float | None:

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
 
-from evenhand.errors import FormatError, UsageError, require
-from evenhand.files import existing, write_text
+from evenhand.errors import UsageError, require
+from evenhand.mitigations.json_change import JsonChange
 from evenhand.mitigations.method import LANGUAGE_MODEL, Mitigation, Target
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import PrefixPasses
 from evenhand.models.tokenizing import encode_one
 from evenhand.models.vectors import Vectors
-from evenhand.subjects.subject import AnySubject, Subject
+from evenhand.subjects.subject import Subject
 from evenhand.words import Concept, as_concept
 
 if TYPE_CHECKING:
     import torch
 
 PROMPT = "The following text is unfair to people because of their {concept} and repeats prejudices about them:\n"
-FORMAT = 1
 
 
 @dataclass(frozen=True, eq=False)
-class DecodingChange:
+class DecodingChange(JsonChange):
     """Self-Debias with its prompts; called on a subject, it returns the subject with changed predictions.
 
     Likelihoods and generated texts change. Hidden states do not: the views `vectors` and `sentences` stay the same.
@@ -43,11 +39,12 @@ class DecodingChange:
     """
 
     acts_on: ClassVar[str] = "transformer"
+    title: ClassVar[str] = "a change of decoding"
 
     prompts: tuple[str, ...]
     decay: float = 50.0
     floor: float = 0.01
-    report: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    report: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.prompts or not all(prompt.strip() for prompt in self.prompts):
@@ -57,10 +54,6 @@ class DecodingChange:
                 f"decay must be at least 0 and floor in (0, 1], got {self.decay} and {self.floor}",
                 hint="the paper uses decay=50 and floor=0.01",
             )
-
-    def __call__(self, subject: AnySubject) -> AnySubject:
-        """Return the subject with changed predictions."""
-        return subject.changed(self)
 
     def apply_to(self, transformer: Transformer) -> Transformer:
         """Return a transformer with changed predictions, which shares the weights of the given one."""
@@ -84,11 +77,9 @@ class DecodingChange:
         """Return the input table, which does not change."""
         return vectors
 
-    @cached_property
-    def digest(self) -> str:
-        """Hash of prompts and numbers."""
-        content = json.dumps(["self-debias", list(self.prompts), self.decay, self.floor])
-        return hashlib.sha256(content.encode()).hexdigest()
+    def content(self) -> list[object]:
+        """Return prompts and numbers."""
+        return ["self-debias", list(self.prompts), self.decay, self.floor]
 
     def describe(self) -> dict[str, object]:
         """Return what a record keeps of the change."""
@@ -97,30 +88,16 @@ class DecodingChange:
             "unchanged_views": ["vectors", "sentences"], "sha256": self.digest,
         }  # fmt: skip
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the change as JSON; the file is complete or absent."""
-        about = {"format": FORMAT, **self.describe(), "report": dict(self.report)}
-        write_text(Path(path), json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-        return Path(path)
+    def stored(self) -> dict[str, object]:
+        """Return what a record keeps."""
+        return self.describe()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> DecodingChange:
         """Load a change from its file."""
-        try:
-            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
-            change = cls(tuple(about["prompts"]), about["decay"], about["floor"], about["report"])
-            matches = change.digest == about["sha256"]
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise FormatError(f"{path}: not a change of decoding ({error!r})", hint="write it with save()") from error
-        if not matches:
-            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
-        return change
-
-    def __eq__(self, other: object) -> bool:
-        return self.digest == other.digest if isinstance(other, DecodingChange) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return cls._read(
+            path, lambda about: cls(tuple(about["prompts"]), about["decay"], about["floor"], about["report"])
+        )
 
 
 def debiased_logits(

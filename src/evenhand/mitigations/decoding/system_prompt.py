@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing, write_text
+from evenhand.errors import UsageError
+from evenhand.mitigations.json_change import JsonChange
 from evenhand.mitigations.method import CHAT, Mitigation, Target, require_groups
 from evenhand.mitigations.registry import MITIGATIONS
-from evenhand.subjects.subject import AnySubject, Subject
+from evenhand.subjects.subject import Subject
 from evenhand.words import Concept
 
-FORMAT = 1
 PROMPT = (
     "Treat all people alike, whatever their {concept}. Do not let a name, a pronoun or any other sign of {concept} "
     "decide an answer. If the text does not say who is meant, say that it is not known."
@@ -30,7 +25,7 @@ CONTROL = (
 
 
 @dataclass(frozen=True, eq=False)
-class PromptChange:
+class PromptChange(JsonChange):
     """A system prompt; called on a subject, it returns the subject with this prompt in front of every conversation.
 
     Only conversations change: every other view reads texts without a prompt.
@@ -41,51 +36,31 @@ class PromptChange:
     """
 
     acts_on: ClassVar[str] = "prompt"
+    title: ClassVar[str] = "a system prompt"
 
     system: str
-    report: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    report: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         if not self.system.strip():
             raise UsageError("a system prompt needs a text", hint="leave text out for that of the concept")
 
-    def __call__(self, subject: AnySubject) -> AnySubject:
-        """Return the subject with the prompt."""
-        return subject.changed(self)
-
-    @cached_property
-    def digest(self) -> str:
-        """Hash of the prompt."""
-        return hashlib.sha256(json.dumps(["system-prompt", self.system]).encode()).hexdigest()
+    def content(self) -> list[object]:
+        """Return the prompt."""
+        return ["system-prompt", self.system]
 
     def describe(self) -> dict[str, object]:
         """Return what a record keeps of the change."""
         return {"method": "system-prompt", "system": self.system, "changed_views": ["chat"], "sha256": self.digest}
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the change as JSON; the file is complete or absent."""
-        about = {"format": FORMAT, **self.describe(), "report": dict(self.report)}
-        write_text(Path(path), json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-        return Path(path)
+    def stored(self) -> dict[str, object]:
+        """Return what a record keeps."""
+        return self.describe()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> PromptChange:
         """Load a change from its file."""
-        try:
-            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
-            change = cls(about["system"], about["report"])
-            matches = change.digest == about["sha256"]
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise FormatError(f"{path}: not a system prompt ({error!r})", hint="write it with save()") from error
-        if not matches:
-            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
-        return change
-
-    def __eq__(self, other: object) -> bool:
-        return self.digest == other.digest if isinstance(other, PromptChange) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return cls._read(path, lambda about: cls(about["system"], about["report"]))
 
 
 @MITIGATIONS.register("system-prompt")

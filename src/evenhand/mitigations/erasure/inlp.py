@@ -114,7 +114,7 @@ class INLP(FromLabels):
         removal = self._iterate(x, labelled)
         basis = np.vstack([np.empty((0, v.dim)), *removal.basis])
         vm = SoftProjection(basis, np.repeat(self._weights(removal, labelled), removal.ranks))
-        details = {**_summary(removal, x, basis), **labelled.report(x, vm), "concept": concept.name}
+        details = {**_summary(removal, x, basis), **labelled.report(x, vm(x)), "concept": concept.name}
         return self._reported(sparing(vm, self.words, v, concept), v, labelled.coverage, details)
 
     def _iterate(self, x: Matrix64, labelled: Labelled) -> _Removal:

@@ -197,7 +197,7 @@ class LEACE(FromLabels):
         # The reported accuracy must not come from words that the eraser was fitted to.
         fit, dev, _ = labelled.parts
         seen = np.union1d(fit, dev)
-        details = labelled.report(x, self._erase(x[seen], labelled.y[seen]))
+        details = labelled.report(x, self._erase(x[seen], labelled.y[seen])(x))
         return self._reported(vm, v, labelled.coverage, {**details, "concept": concept.name})
 
     def _warn_of_few_words(self, words: int, dim: int) -> None:

@@ -95,7 +95,7 @@ class RLACE(FromLabels):
         best = self._play(x, labelled, rank)
         vm = SoftProjection(best.basis)
         game = {"accuracies": best.accuracies, "steps_done": best.steps, "stopped": best.stopped}
-        details = {**labelled.report(x, vm), **game, "concept": concept.name}
+        details = {**labelled.report(x, vm(x)), **game, "concept": concept.name}
         return self._reported(sparing(vm, self.words, v, concept), v, labelled.coverage, details)
 
     def _play(self, x: Matrix64, labelled: Labelled, rank: int) -> _Best:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -24,7 +25,6 @@ from evenhand.mitigations.maps.vectormap import (
     Backend,
     RowWords,
     Tensor,
-    Torch,
     VectorMap,
     is_tensor,
     torch_like,
@@ -34,6 +34,9 @@ from evenhand.models.vectors import Vectors
 from evenhand.models.vectors.formats import format_for_writing
 from evenhand.models.vectors.formats.safetensors import write_stream
 from evenhand.subjects import Subject
+
+if TYPE_CHECKING:
+    import torch
 
 WORTH_THREADS = 2**24  # values; below this, starting threads costs more than it gains
 BLOCK_VALUES = 2**18  # 2 MB of float64: blocks that fit the cache make a chain of maps two to three times faster
@@ -178,7 +181,7 @@ def _check_words(vm: VectorMap, words: Sequence[str] | None, rows: int) -> None:
         raise UsageError(f"{len(words):,} words for {rows:,} rows", hint="pass one word per row")
 
 
-def layer(vm: VectorMap, dtype: Torch = None) -> Torch:
+def layer(vm: VectorMap, dtype: torch.dtype | None = None) -> torch.nn.Module:
     """Return a `torch.nn.Module` whose buffers, the map's arrays, follow `.to(device)` and are not trained."""
     if vm.needs_words:
         raise UsageError(f"{vm!r} depends on the word, which a layer does not see")

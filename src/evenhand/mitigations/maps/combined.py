@@ -22,6 +22,7 @@ from evenhand.mitigations.maps.vectormap import (
     frozen,
     plain_words,
     same_length,
+    steps_of,
 )
 
 
@@ -123,10 +124,10 @@ def _check(parts: tuple[VectorMap, ...]) -> None:
 
 def _joint_report(maps: tuple[VectorMap, ...]) -> dict[str, object]:
     """Return one report per method; a method of several maps has its own, and its parts have none."""
-    reports = [step for vm in maps for step in vm.report.get("chain", [dict(vm.report)])]
+    reports = [step for vm in maps for step in steps_of(vm.report)]
     if not any(reports):
         return {}
-    methods = [vm.report.get("method", vm.kind) for vm in maps]
+    methods = [str(vm.report.get("method", vm.kind)) for vm in maps]
     return {"method": ".".join(methods), "chain": reports}
 
 
@@ -193,81 +194,14 @@ class WordTable(VectorMap):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ExceptWords(VectorMap):
-    """A map for all words except some, which stay unchanged. Words match by exact spelling."""
-
-    kind: ClassVar[str] = "except-words"
+class _PartialMap(VectorMap):
+    """A map that leaves some vectors unchanged."""
 
     map: VectorMap
-    words: Iterable[str]
 
     def __post_init__(self) -> None:
         dim = self.map.in_dim or ANY_DIMENSION
         if self.map.out_dim_of(dim) != dim:
-            raise UsageError(f"{self.map!r} changes the dimension, so no word can stay unchanged")
-        object.__setattr__(self, "words", plain_words(self.words, what="ExceptWords"))
-
-    @cached_property
-    def _exempt(self) -> frozenset[str]:
-        return frozenset(self.words)
-
-    @property
-    def in_dim(self) -> int | None:
-        """Return that of the inner map."""
-        return self.map.in_dim
-
-    def out_dim_of(self, dim: int | None) -> int | None:
-        """Return `dim`."""
-        return dim
-
-    @property
-    def needs_words(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def rank_removed(self) -> int:
-        """Return that of the inner map, which applies to words that are not exempt."""
-        return self.map.rank_removed
-
-    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
-        """Apply the inner map and restore the exempt rows."""
-        mapped = self.map.transform(x, at, words)
-        rows = [row for row, word in enumerate(words or ()) if word in self._exempt]
-        if not rows:
-            return mapped
-        exempt = np.zeros(len(x), dtype=np.bool_)
-        exempt[rows] = True
-        return at.xp.where(at.put(exempt)[:, None], x, mapped)
-
-    def state(self) -> State:
-        """Return the words and the inner map."""
-        return State({}, {"words": list(self.words)}, (self.map,))
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with these words and this inner map."""
-        return cls(state.children[0], state.config["words"])
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ExceptLongVectors(VectorMap):
-    """A map for all vectors up to a length; longer ones stay unchanged.
-
-    Many language models keep the first token of a text, and a few others, at a vector a hundred times longer than the
-    rest (massive activations: Sun et al. 2024). Its direction carries no meaning of the text, and attention relies on
-    it: a projection that removes a small part of it does more harm than the removal everywhere else.
-    """
-
-    kind: ClassVar[str] = "except-long-vectors"
-
-    map: VectorMap
-    limit: float
-
-    def __post_init__(self) -> None:
-        if not (np.isfinite(self.limit) and self.limit > 0):
-            raise UsageError(f"the limit of a length must be a positive number, got {self.limit}")
-        if self.map.in_dim is not None and self.map.out_dim_of(self.map.in_dim) != self.map.in_dim:
             raise UsageError(f"{self.map!r} changes the dimension, so no vector can stay unchanged")
 
     @property
@@ -286,8 +220,63 @@ class ExceptLongVectors(VectorMap):
 
     @property
     def rank_removed(self) -> int:
-        """Return that of the inner map, which applies to vectors up to the limit."""
+        """Return that of the inner map, which applies to all vectors that are not exempt."""
         return self.map.rank_removed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExceptWords(_PartialMap):
+    """A map for all words except some, which stay unchanged. Words match by exact spelling."""
+
+    kind: ClassVar[str] = "except-words"
+
+    words: Iterable[str]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "words", plain_words(self.words, what="ExceptWords"))
+
+    @cached_property
+    def _exempt(self) -> frozenset[str]:
+        return frozenset(self.words)
+
+    @property
+    def needs_words(self) -> bool:
+        """Return True."""
+        return True
+
+    def transform(self, x: Array, at: Backend, words: RowWords | None) -> Array:
+        """Apply the inner map and restore the exempt rows."""
+        mapped = self.map.transform(x, at, words)
+        rows = [row for row, word in enumerate(words or ()) if word in self._exempt]
+        if not rows:
+            return mapped
+        exempt = np.zeros(len(x), dtype=np.bool_)
+        exempt[rows] = True
+        return at.xp.where(at.put(exempt)[:, None], x, mapped)
+
+    def state(self) -> State:
+        """Return the words and the inner map."""
+        return State({}, {"words": list(self.words)}, (self.map,))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ExceptLongVectors(_PartialMap):
+    """A map for all vectors up to a length; longer ones stay unchanged.
+
+    Many language models keep the first token of a text, and a few others, at a vector a hundred times longer than the
+    rest (massive activations: Sun et al. 2024). Its direction carries no meaning of the text, and attention relies on
+    it: a projection that removes a small part of it does more harm than the removal everywhere else.
+    """
+
+    kind: ClassVar[str] = "except-long-vectors"
+
+    limit: float
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not (np.isfinite(self.limit) and self.limit > 0):
+            raise UsageError(f"the limit of a length must be a positive number, got {self.limit}")
 
     @property
     def norm_limit(self) -> float:
@@ -307,8 +296,3 @@ class ExceptLongVectors(VectorMap):
     def state(self) -> State:
         """Return the limit and the inner map."""
         return State({}, {"limit": self.limit}, (self.map,))
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this limit and this inner map."""
-        return cls(state.children[0], state.config["limit"])

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from types import ModuleType
 from typing import ClassVar, Self
 
 import numpy as np
 
 from evenhand.arrays import Floats, Matrix64, Vector64
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.mitigations.maps.vectormap import Array, Backend, RowWords, State, Torch, VectorMap, frozen, same_length
+from evenhand.mitigations.maps.vectormap import Array, Backend, RowWords, State, VectorMap, frozen, same_length
 from evenhand.subspaces.subspace import ORTHONORMAL_ATOL
 
 
@@ -77,11 +78,6 @@ class SoftProjection(VectorMap):
         """Return basis and weights."""
         return State({"basis": self.basis, "weights": np.asarray(self.weights)}, {})
 
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this basis and these weights."""
-        return cls(**state.arrays)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Affine(VectorMap):
@@ -130,11 +126,6 @@ class Affine(VectorMap):
     def state(self) -> State:
         """Return matrix and bias."""
         return State({"matrix": self.matrix, "bias": np.asarray(self.bias)}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this matrix and bias."""
-        return cls(**state.arrays)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,11 +180,6 @@ class LowRank(VectorMap):
     def state(self) -> State:
         """Return the two factors and the bias."""
         return State({"left": self.left, "right": self.right, "bias": np.asarray(self.bias)}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with these factors and this bias."""
-        return cls(**state.arrays)
 
 
 PARALLEL = 1e-6  # radians; directions closer than this do not span a plane
@@ -258,7 +244,7 @@ class PlaneRotation(VectorMap):
         change = at.xp.stack([(cosine - 1) * along - sine * across, sine * along + (cosine - 1) * across], -1)
         return x + change @ plane
 
-    def _angles(self, along: Array, across: Array, xp: Torch) -> Array:
+    def _angles(self, along: Array, across: Array, xp: ModuleType) -> Array:
         # At the origin the angle is undefined and torch's gradient of arctan2 is NaN, so another point replaces it.
         defined = xp.where((along == 0) & (across == 0), xp.ones_like(along), along)
         angle = xp.arctan2(across, defined)
@@ -302,11 +288,6 @@ class RowNormalise(VectorMap):
     def state(self) -> State:
         """Return the dimension."""
         return State({}, {"dim": self.dim})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map of this dimension."""
-        return cls(**state.config)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -374,11 +355,6 @@ class DropCoordinates(VectorMap):
         """Return indices and dimension."""
         return State({}, {"indices": list(self.indices), "dim": self.dim})
 
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with these indices and this dimension."""
-        return cls(**state.config)
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Encoder(VectorMap):
@@ -418,8 +394,3 @@ class Encoder(VectorMap):
     def state(self) -> State:
         """Return weight and bias."""
         return State({"weight": self.weight, "bias": self.bias}, {})
-
-    @classmethod
-    def from_state(cls, state: State) -> Self:
-        """Return the map with this weight and bias."""
-        return cls(**state.arrays)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from evenhand.errors import FormatError, UsageError
 from evenhand.files import existing, writing
 from evenhand.mitigations.maps import VectorMap
 from evenhand.mitigations.maps.store import arrays_of, build_map, describe_map, plain_json
+from evenhand.mitigations.maps.vectormap import steps_of
 from evenhand.models.encoders.hooks import InstalledMap, SiteMap, install
 from evenhand.models.encoders.sites import Site
 from evenhand.models.encoders.transformer import Transformer
@@ -51,7 +52,7 @@ class SiteChange:
     acts_on: ClassVar[str] = "transformer"
 
     steps: tuple[tuple[Site, VectorMap], ...]
-    report: Mapping[str, Any] = field(default_factory=dict)
+    report: Mapping[str, object] = field(default_factory=dict)
     when: When = "test"
 
     def __post_init__(self) -> None:
@@ -80,7 +81,7 @@ class SiteChange:
     def __matmul__(self, first: SiteChange) -> SiteChange:
         if not isinstance(first, SiteChange) or first.when != self.when:
             return NotImplemented
-        reports = [dict(part) for change in (first, self) for part in change.report.get("chain", [change.report])]
+        reports = [step for change in (first, self) for step in steps_of(change.report)]
         methods = ".".join(str(report.get("method", "maps")) for report in reports)
         steps = first.steps + self.steps
         sites = list(dict.fromkeys(str(site) for site, _ in steps))

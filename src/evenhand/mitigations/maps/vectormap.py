@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, overload
 
 import numpy as np
@@ -20,20 +21,20 @@ from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import AnySubject
 
 if TYPE_CHECKING:
+    import torch
+
     from evenhand.mitigations.maps.combined import Chain
 
 
-# torch is optional, and numpy arrays and tensors share no type: these aliases name the values that may be either.
-Tensor: TypeAlias = Any
-Torch: TypeAlias = Any
-Array: TypeAlias = Any
+Tensor: TypeAlias = "torch.Tensor"
+Array: TypeAlias = Any  # numpy arrays and tensors share no type
 
 
 @dataclass(frozen=True)
 class Backend:
     """The library that computes a map's formula. Both libraries use the same names for the functions needed."""
 
-    xp: Torch
+    xp: ModuleType
     """The module: numpy or torch."""
     put: Callable[[Array], Array]
     """Convert a constant of the map (float64 numpy) to an array of the input's type and device."""
@@ -87,7 +88,7 @@ class VectorMap(ABC):
     kind: ClassVar[str]
     acts_on: ClassVar[str] = "vectors"
 
-    report: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    report: Mapping[str, object] = field(default_factory=dict, kw_only=True)
     """Report of the method that fitted the map: method, params, rank removed, words missing, share of variance kept."""
 
     @property
@@ -138,9 +139,9 @@ class VectorMap(ABC):
         """Return the content, for saving, hashing and comparing."""
 
     @classmethod
-    @abstractmethod
     def from_state(cls, state: State) -> Self:
-        """Return the map with this content."""
+        """Return the map with this content, whose names are those of the fields unless a subclass says otherwise."""
+        return cls(*state.children, **state.arrays, **state.config)
 
     @overload
     def __call__(self, x: Vectors) -> Vectors: ...
@@ -177,7 +178,7 @@ class VectorMap(ABC):
 
         return digest(self)
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> dict[str, object]:
         """Return the entry for the history of vectors that it was applied to."""
         fitted = {key: self.report[key] for key in ("concept", "params") if key in self.report}
         return {"method": self.report.get("method", self.kind), **fitted, "map": self.kind, "sha256": self.digest}
@@ -201,7 +202,7 @@ class VectorMap(ABC):
 
         return load(Path(path))
 
-    def to_torch(self, dtype: Torch = None) -> Torch:
+    def to_torch(self, dtype: torch.dtype | None = None) -> torch.nn.Module:
         """Return an equivalent `torch.nn.Module` with frozen buffers, for use after an embedding layer."""
         from evenhand.mitigations.maps.application import layer
 
@@ -238,6 +239,12 @@ def same_length(first: int, second: int, *, what: str) -> None:
     """Raise `UsageError` if two sizes differ."""
     if first != second:
         raise UsageError(f"{what} differ: {first} and {second}")
+
+
+def steps_of(report: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return the reports of the steps of a chain; of a single change, its own."""
+    chain = report.get("chain")
+    return [dict(step) for step in chain] if isinstance(chain, list) else [dict(report)]
 
 
 def plain_words(words: Iterable[str], *, what: str) -> tuple[str, ...]:

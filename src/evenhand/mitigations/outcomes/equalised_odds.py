@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
 from itertools import combinations
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from evenhand.arrays import Vector64
-from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing, write_text
+from evenhand.errors import UsageError
+from evenhand.mitigations.json_change import JsonChange
 from evenhand.mitigations.method import Mitigation, Target
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.models.outcomes import Decided, Outcomes
-from evenhand.subjects.subject import AnySubject, Subject
+from evenhand.subjects.subject import Subject
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
 OUTCOMES = Target("tables of predictions and classifiers of labelled texts", "outcomes")
-FORMAT = 1
 SAME = 1e-12
 
 
@@ -63,7 +58,7 @@ class GroupRule:
 
 
 @dataclass(frozen=True, eq=False)
-class GroupThresholds:
+class GroupThresholds(JsonChange):
     """A frozen change of decisions: a rule for each group of a grouping.
 
     Rows of other groups, and of none, keep their decisions.
@@ -71,11 +66,12 @@ class GroupThresholds:
 
     kind: ClassVar[str] = "group-thresholds"
     acts_on: ClassVar[str] = "outcomes"
+    title: ClassVar[str] = "thresholds by group"
 
     grouping: str
     rules: Mapping[str, GroupRule]
     seed: int = 0
-    report: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    report: Mapping[str, object] = field(default_factory=dict, kw_only=True, repr=False)
 
     def decide(self, outcomes: Outcomes) -> Outcomes:
         """Return the rows with the decisions of the rules; random ones depend on the seed and the number of the row."""
@@ -89,46 +85,31 @@ class GroupThresholds:
                 decided[rows] = drawn[rows] < rule.probabilities(scores[rows])
         return outcomes.decided(decided)
 
-    def __call__(self, subject: AnySubject) -> AnySubject:
-        """Return the subject with changed decisions."""
-        return subject.changed(self)
-
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the content as plain data."""
         rules = {group: asdict(rule) for group, rule in self.rules.items()}
         return {"grouping": self.grouping, "rules": rules, "seed": self.seed}
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of the content; the report is not included."""
-        return hashlib.sha256(json.dumps([self.kind, self.state()], sort_keys=True).encode()).hexdigest()
+    def content(self) -> list[object]:
+        """Return kind and state."""
+        return [self.kind, self.state()]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the rules and the report as JSON; the file is complete or absent."""
-        about = {"format": FORMAT, "kind": self.kind, "sha256": self.digest, "state": self.state()}
-        write_text(Path(path), json.dumps({**about, "report": dict(self.report)}, ensure_ascii=False, indent=1) + "\n")
-        return Path(path)
+    def stored(self) -> dict[str, object]:
+        """Return kind and state."""
+        return {"kind": self.kind, "state": self.state()}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> GroupThresholds:
         """Read what `save` wrote."""
-        try:
-            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
-            state = about["state"]
-            rules = {str(group): GroupRule(**rule) for group, rule in state["rules"].items()}
-            change = cls(str(state["grouping"]), rules, int(state["seed"]), report=dict(about["report"]))
-            known = about["kind"] == cls.kind and about["format"] == FORMAT
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise FormatError(f"{path}: not thresholds by group ({error!r})", hint="write them with `save`") from error
-        if not known or change.digest != about["sha256"]:
-            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
-        return change
+        return cls._read(path, cls._from_record)
 
-    def __eq__(self, other: object) -> bool:
-        return self.digest == other.digest if isinstance(other, GroupThresholds) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+    @classmethod
+    def _from_record(cls, about: Mapping[str, Any]) -> GroupThresholds:
+        if about["kind"] != cls.kind:
+            raise ValueError(f"kind {about['kind']!r}")
+        state = about["state"]
+        rules = {str(group): GroupRule(**rule) for group, rule in state["rules"].items()}
+        return cls(str(state["grouping"]), rules, int(state["seed"]), report=dict(about["report"]))
 
 
 @MITIGATIONS.register("equalised-odds")
@@ -177,7 +158,7 @@ class EqualisedOdds(Mitigation):
         change = GroupThresholds(grouping.name, rules, self.seed)
         return GroupThresholds(grouping.name, rules, self.seed, report=self._report(outcomes, change, target))
 
-    def _report(self, outcomes: Outcomes, change: GroupThresholds, target: tuple[float, float]) -> dict[str, Any]:
+    def _report(self, outcomes: Outcomes, change: GroupThresholds, target: tuple[float, float]) -> dict[str, object]:
         after = change.decide(outcomes).prediction
         label = outcomes.label if outcomes.label is not None else after
         accuracy = {name: float((d == label).mean()) for name, d in (("before", outcomes.prediction), ("after", after))}

@@ -18,6 +18,7 @@ from evenhand.corpus.readers.stream import END, ReadLog, with_skip_hint
 from evenhand.corpus.readers.text import TextOptions, decode
 from evenhand.errors import FormatError, OutputError, UsageError, counted
 from evenhand.files import MAX_RECORD, bare_name, limited_lines, record_too_long, require_inside, write_text, writing
+from evenhand.mitigations.maps.vectormap import steps_of
 from evenhand.mitigations.text.text_change import SwapCounts, TextChange
 from evenhand.progress import Progress, tell
 
@@ -54,7 +55,7 @@ class AugmentedCorpus:
     seconds: float
     words: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON."""
         rate = self.words / self.seconds if self.seconds else 0.0
         return {
@@ -355,8 +356,7 @@ def _other_id(value: object, number: int, versions: int) -> object:
 
 def _concepts(change: TextChange) -> str:
     """Return the concepts of a change, for the mark of a changed record."""
-    reports = change.report.get("chain", [change.report])
-    return "+".join(str(report.get("concept", change.kind)) for report in reports)
+    return "+".join(str(report.get("concept", change.kind)) for report in steps_of(change.report))
 
 
 def _forms(texts: list[str], change: TextChange, counts: SwapCounts) -> Iterator[tuple[int, list[str]]]:

@@ -218,9 +218,9 @@ class WordSwap(TextChange):
             return Role.ADDRESS
         return Role.TITLE if word in self.titles else Role.NOUN
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the lists and settings, and the weights that decide pronouns."""
-        state: dict[str, Any] = {
+        state: dict[str, object] = {
             "pairs": [list(pair) for pair in self.pairs],
             "one_way": [list(pair) for pair in self.one_way],
             "names": [list(pair) for pair in self.names],

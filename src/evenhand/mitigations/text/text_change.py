@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing, write_text
+from evenhand.mitigations.json_change import JsonChange
 from evenhand.subjects.subject import AnySubject, Subject
 
 if TYPE_CHECKING:
     from evenhand.corpus.readers.paths import Paths
     from evenhand.mitigations.text.augmentation import AugmentedCorpus
-
-FORMAT = 2
 
 
 @dataclass
@@ -54,7 +49,7 @@ class SwapCounts:
         self.kept += other.kept
         self.uncertain += other.uncertain
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return plain data for JSON, most frequent first."""
         return {
             "documents": self.documents,
@@ -77,7 +72,7 @@ class SwapCounts:
 
 
 @dataclass(frozen=True, eq=False)
-class TextChange(ABC):
+class TextChange(JsonChange):
     """A frozen change of documents.
 
     Call it on a document for its changed form. `documents` returns what replaces a document in a corpus: the changed
@@ -87,8 +82,10 @@ class TextChange(ABC):
 
     kind: ClassVar[str]
     acts_on: ClassVar[str] = "text"
+    title: ClassVar[str] = "a text change"
+    format: ClassVar[int] = 2
 
-    report: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False)
+    report: Mapping[str, object] = field(default_factory=dict, kw_only=True, repr=False)
     """Report of the method that made the change: method, params, concept, words."""
 
     @property
@@ -114,7 +111,7 @@ class TextChange(ABC):
         """
 
     @abstractmethod
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the content as plain data, for saving, hashing and comparing."""
 
     @classmethod
@@ -165,43 +162,18 @@ class TextChange(ABC):
         """Return the change with these entries added to its report."""
         return replace(self, report={**self.report, **entries})
 
-    @cached_property
-    def digest(self) -> str:
-        """SHA-256 of kind and content, the same in every process; the report is not included."""
-        content = json.dumps([self.kind, self.state()], sort_keys=True, ensure_ascii=True)
-        return hashlib.sha256(content.encode()).hexdigest()
+    def content(self) -> list[object]:
+        """Return kind and state."""
+        return [self.kind, self.state()]
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write the change and its report as JSON; the file is complete or absent."""
-        about = {"format": FORMAT, "sha256": self.digest, **_describe(self)}
-        write_text(Path(path), json.dumps(about, ensure_ascii=False, indent=1) + "\n")
-        return Path(path)
+    def stored(self) -> dict[str, object]:
+        """Return kind and state."""
+        return {"kind": self.kind, "state": self.state()}
 
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> TextChange:
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> TextChange:
         """Load a change of any kind from its file."""
-        try:
-            about = json.loads(existing(Path(path)).read_text(encoding="utf-8"))
-            if about["format"] != FORMAT:
-                raise FormatError(
-                    f"{path}: text change of format {about['format']!r}; this version reads {FORMAT}",
-                    hint="its rules for pronouns and names were others: fit and save it again",
-                )
-            change = _build(about)
-            expected = about["sha256"]
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            if isinstance(error, FormatError):
-                raise
-            raise FormatError(f"{path}: not a text change ({error!r})", hint="write it with TextChange.save") from error
-        if change.digest != expected:
-            raise FormatError(f"{path}: the content does not match its checksum", hint="fit and save it again")
-        return change
-
-    def __eq__(self, other: object) -> bool:
-        return self.digest == other.digest if isinstance(other, TextChange) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
+        return cls._read(path, _build)
 
 
 @dataclass(frozen=True, eq=False)
@@ -247,7 +219,7 @@ class TextChain(TextChange):
             fragments = change.stream(fragments, counts)
         yield from fragments
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Return the content of the changes."""
         return {"changes": [{"kind": change.kind, "state": change.state()} for change in self.changes]}
 
@@ -265,10 +237,6 @@ def _kind(name: str) -> type[TextChange]:
     if name not in kinds:
         raise FormatError(f"unknown kind of text change {name!r}", hint="update evenhand")
     return kinds[name]
-
-
-def _describe(change: TextChange) -> dict[str, Any]:
-    return {"kind": change.kind, "state": change.state(), "report": dict(change.report)}
 
 
 def _build(about: Mapping[str, Any]) -> TextChange:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from evenhand.corpus.readers.source import Corpus
 from evenhand.corpus.readers.stream import END, ReadLog
@@ -50,7 +50,7 @@ class TrainedWeights:
     acts_on: ClassVar[str] = "transformer"
 
     folder: Path
-    report: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    report: Mapping[str, object] = field(default_factory=dict, repr=False)
 
     def __call__(self, subject: AnySubject) -> AnySubject:
         """Return the subject with the trained weights."""
@@ -241,7 +241,7 @@ class FineTuning(Mitigation):
         """Return dropout rates other than those of the model."""
         return {}
 
-    def _training_report(self, trained: ContinuedLM, concept: Concept) -> dict[str, Any]:
+    def _training_report(self, trained: ContinuedLM, concept: Concept) -> dict[str, object]:
         return {
             "method": self.id,
             "definition": self.definition,

@@ -12,7 +12,7 @@ from evenhand.arrays import Matrix, Matrix64, Rows, Vector64
 from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
-from evenhand.mitigations.maps.vectormap import Tensor, Torch
+from evenhand.mitigations.maps.vectormap import Tensor
 from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.ran import listed_words
@@ -202,7 +202,7 @@ class GPNetwork:
     """Encoder, decoder and two heads as tensors, with their own random generator: the global seed is not used."""
 
     def __init__(self, dim: int, seed: int) -> None:
-        self.torch: Torch = require("torch", extra="models")
+        self.torch = require("torch", extra="models")
         self.random = self.torch.Generator().manual_seed(seed)
         self.encoder = [self._uniform(dim, dim), self._uniform(dim, fan=dim)]
         self.decoder = [self._uniform(dim, dim), self._uniform(dim, fan=dim)]
