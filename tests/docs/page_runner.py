@@ -16,7 +16,6 @@ import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from glob import glob
 from pathlib import Path
 from socket import socket
 from types import MappingProxyType
@@ -158,7 +157,7 @@ def _expanded(line: str) -> list[str]:
     """Return the arguments of a command; a pattern without quotation marks becomes the files that fit it, as in a shell."""
     arguments = []
     for argument in shlex.split(line, comments=True):
-        files = sorted(glob(argument)) if "*" in argument and f"'{argument}'" not in line else []
+        files = sorted(map(str, Path().glob(argument))) if "*" in argument and f"'{argument}'" not in line else []
         arguments += files or [argument]
     return arguments
 

@@ -6,19 +6,15 @@ takes the place of what `evenhand fetch` brings. `SMALLER` makes long trainings 
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import stand_in_data as write
-from page_runner import NAMED, ROOT, SHELL, blocks, run_page
-from stand_ins import MODELS, write_predictions
+from page_runner import ROOT, SHELL, blocks, run_page
+from stand_ins import MODELS
 from test_snippets import ALSO
-
-from evenhand.models.endpoint import client
 
 HOW_TO = ROOT / "docs" / "how-to"
 SMALLER = {
@@ -51,38 +47,50 @@ STAND_INS = MODELS | {
 }
 
 
-def prepare(name: str, text: str, place: Path, data: Path, tiny: Callable[..., Path]) -> None:
+Tiny = Callable[..., Path]
+
+
+def prepare(name: str, text: str, place: Path, data: Path, tiny: Tiny) -> None:
     """Write what a page fetches, and what it calls yours."""
     write.write_texts(place)
     write.write_vectors(place)
+    (place / "runs").mkdir()
     for model, (class_name, options) in STAND_INS.items():
         if f"hf:{model}" in text or f"hf:./{model}" in text:
             (place / model).symlink_to(tiny(class_name, **options))
-    (place / "runs").mkdir()
-    if name == "audit-a-classifier.md":
-        (place / "toxicity").unlink()  # which the page converts
-        write.write_toxicity_model(data, tiny("BertForSequenceClassification"))
-        write.write_comments(place)
-    if name in ("audit-a-language-model.md", "audit-an-endpoint.md"):
-        write.write_sentence_sets(data)
-    if name == "elmo.md":
-        write.write_elmo(data)
-    if name == "fetch.md":
-        write.write_fetched(data)
-    if name == "languages.md":
-        write.write_other_languages(data)
-    if name == "language-models.md":
-        write.write_language_models(data)
-    if name == "nli-models.md":
-        write.write_pairs(place)
-        write.write_map_of_pieces(place)
-        (place / "mine.toml").write_text(
-            next(b.code for b in blocks(HOW_TO / name) if b.language == "toml"), encoding="utf-8"
-        )
-    if name == "sentence-encoders.md":
-        write.write_encoder(data, "all-minilm-l6-v2", tiny("BertModel", num_hidden_layers=4))
-    if name == "serve.md":
-        write.write_runs(place)
+    if name in NEEDED:
+        NEEDED[name](place, data, tiny)
+
+
+def prepare_classifier(place: Path, data: Path, tiny: Tiny) -> None:
+    """Write what the page fetches and converts, and labelled comments."""
+    (place / "toxicity").unlink()
+    write.write_toxicity_model(data, tiny("BertForSequenceClassification"))
+    write.write_comments(place)
+
+
+def prepare_nli(place: Path, data: Path, tiny: Tiny) -> None:
+    """Write pairs, a map, and the probe that the page prints."""
+    write.write_pairs(place)
+    write.write_map_of_pieces(place)
+    (probe,) = (block.code for block in blocks(HOW_TO / "nli-models.md") if block.language == "toml")
+    (place / "mine.toml").write_text(probe, encoding="utf-8")
+
+
+NEEDED: dict[str, Callable[[Path, Path, Tiny], None]] = {
+    "audit-a-classifier.md": prepare_classifier,
+    "audit-a-language-model.md": lambda place, data, tiny: write.write_sentence_sets(data),
+    "audit-an-endpoint.md": lambda place, data, tiny: write.write_sentence_sets(data),
+    "elmo.md": lambda place, data, tiny: write.write_elmo(data),
+    "fetch.md": lambda place, data, tiny: write.write_fetched(data),
+    "language-models.md": lambda place, data, tiny: write.write_language_models(data),
+    "languages.md": lambda place, data, tiny: write.write_other_languages(data),
+    "nli-models.md": prepare_nli,
+    "sentence-encoders.md": lambda place, data, tiny: write.write_encoder(
+        data, "all-minilm-l6-v2", tiny("BertModel", num_hidden_layers=4)
+    ),
+    "serve.md": lambda place, data, tiny: write.write_runs(place),
+}
 
 
 @pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW)])

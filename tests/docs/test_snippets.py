@@ -45,6 +45,26 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def prepare(page: Path, text: str, workplace: Path, tiny_folder: Callable[..., Path]) -> None:
+    """Write what a page fetches, and what it calls yours."""
+    for name, (class_name, options) in MODELS.items():
+        if name in text and "<!-- own models -->" not in text:
+            (workplace / name).symlink_to(tiny_folder(class_name, **options))
+    if page.name == "decisions.md":
+        add_chat_template(tiny_folder("GPT2LMHeadModel", n_positions=256), workplace / "my-model")
+    if page.name == "sentence-sets.md":
+        (workplace / "my-model").symlink_to(tiny_folder("BertForMaskedLM", num_hidden_layers=4))
+    if CHAT_MODEL in text:
+        write_chat_model(write_data(workplace / "data"), CHAT_MODEL)
+    if "predictions.csv" in text:
+        write_predictions(workplace / "predictions.csv")
+    for name, log in LOGS.items():
+        if name in text:
+            (workplace / name).symlink_to(ROOT / "tests" / "interop" / "logs" / log)
+    if "my.vec" in text and 'my.vec")' not in text:
+        eh.Vectors.default().head(5000).save("my.vec")
+
+
 @pytest.mark.parametrize(
     "page",
     [
@@ -60,26 +80,11 @@ def test_the_page_runs_from_top_to_bottom(
     server: dict[str, str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = page.read_text(encoding="utf-8")
     if page.parent.name == "measures" or page.name == "sentence-sets.md":
         monkeypatch.setenv("EVENHAND_DATA", str(small_data))
-    for name, (class_name, options) in MODELS.items():
-        if name in text and "<!-- own models -->" not in text:
-            (workplace / name).symlink_to(tiny_folder(class_name, **options))
-    if page.name == "decisions.md":
-        add_chat_template(tiny_folder("GPT2LMHeadModel", n_positions=256), workplace / "my-model")
-    if page.name == "sentence-sets.md":
-        (workplace / "my-model").symlink_to(tiny_folder("BertForMaskedLM", num_hidden_layers=4))
-    if CHAT_MODEL in text:
-        write_chat_model(write_data(workplace / "data"), CHAT_MODEL)
+    prepare(page, page.read_text(encoding="utf-8"), workplace, tiny_folder)
+    if CHAT_MODEL in page.read_text(encoding="utf-8"):
         monkeypatch.setenv("EVENHAND_DATA", str(workplace / "data"))
-    if "predictions.csv" in text:
-        write_predictions(workplace / "predictions.csv")
-    for name, log in LOGS.items():
-        if name in text:
-            (workplace / name).symlink_to(ROOT / "tests" / "interop" / "logs" / log)
-    if "my.vec" in text and 'my.vec")' not in text:
-        eh.Vectors.default().head(5000).save("my.vec")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*its content differs from the catalog")
         warnings.filterwarnings("ignore", message=".*words are split by the tokenizer")  # it has few words
