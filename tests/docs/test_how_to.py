@@ -16,6 +16,8 @@ from page_runner import ROOT, SHELL, blocks, run_page
 from stand_ins import MODELS
 from test_snippets import ALSO
 
+from evenhand.words import probes
+
 HOW_TO = ROOT / "docs" / "how-to"
 SMALLER = {
     r"--epochs \d+": "--epochs 1",
@@ -70,11 +72,14 @@ def prepare_classifier(place: Path, data: Path, tiny: Tiny) -> None:
 
 
 def prepare_nli(place: Path, data: Path, tiny: Tiny) -> None:
-    """Write pairs, a map, and the probe that the page prints."""
+    """Write pairs, a map, the probe that the page prints, and predictions for it."""
+    (place / "pairs.jsonl").unlink()  # which the page writes
     write.write_pairs(place)
     write.write_map_of_pieces(place)
     (probe,) = (block.code for block in blocks(HOW_TO / "nli-models.md") if block.language == "toml")
     (place / "mine.toml").write_text(probe, encoding="utf-8")
+    row = '{"entailment": 0.2, "neutral": 0.7, "contradiction": 0.1}\n'
+    (place / "predictions.jsonl").write_text(row * probes.probe(place / "mine.toml").n_pairs, encoding="utf-8")
 
 
 NEEDED: dict[str, Callable[[Path, Path, Tiny], None]] = {
