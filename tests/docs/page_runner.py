@@ -7,18 +7,30 @@ A block whose first line is `# file: NAME` is written to that file.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
 import sys
-from collections.abc import Collection
+import tomllib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from typer.testing import CliRunner
 
 from evenhand.cli import app
+from evenhand.data import catalog, locate
+
+if TYPE_CHECKING:
+    from evenhand.web.server import RequestGuard
 
 ROOT = Path(__file__).parents[2]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<language>\w+)\n(?P<code>.*?)^```$", re.M | re.S)
 SHELL = ("sh", "console", "bash")
 EXPECTED = re.compile(r"^\s*print\(.*\)  # (.*)$")
@@ -57,9 +69,22 @@ def commands(code: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
 
 
-def run_page(page: Path, languages: Collection[str] = ("python", *SHELL)) -> None:
-    """Run the blocks of a page in the working directory. Python blocks share their names, as in a notebook."""
-    names: dict[str, object] = {"__name__": "__main__"}
+def run_page(
+    page: Path,
+    languages: Collection[str] = ("python", *SHELL),
+    *,
+    smaller: Mapping[str, str] = MappingProxyType({}),
+    names: Mapping[str, object] = MappingProxyType({}),
+) -> None:
+    """Run the blocks of a page in the working directory. Python blocks share their names, as in a notebook.
+
+    Args:
+        page: the page.
+        languages: of the blocks that are run.
+        smaller: what the tests replace in commands: numbers by smaller ones, and addresses by that of a server of theirs.
+        names: what the page calls yours.
+    """
+    known: dict[str, object] = {"__name__": "__main__", **names}
     for block in blocks(page):
         named = NAMED.match(block.code)
         if named:
@@ -68,10 +93,16 @@ def run_page(page: Path, languages: Collection[str] = ("python", *SHELL)) -> Non
         if not block.runs or block.language not in languages:
             continue
         if block.language == "python":
-            run_python(block, page, names)
+            run_python(block, page, known)
         else:
             for line in commands(block.code):
-                run_command(line, page)
+                run_command(_replaced(line, smaller), page)
+
+
+def _replaced(line: str, smaller: Mapping[str, str]) -> str:
+    for pattern, other in smaller.items():
+        line = re.sub(pattern, other, line)
+    return line
 
 
 def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
@@ -91,19 +122,70 @@ def run_python(block: Block, page: Path, names: dict[str, object]) -> None:
 
 
 def run_command(line: str, page: Path) -> None:
-    """Run a command of evenhand, or a Python script; `# exit code 3` behind it is its expected exit code."""
+    """Run a command of evenhand, or a Python script; `# exit code 3` behind it is its expected exit code.
+
+    What is not run is checked: `pip install` names extras that exist, and what `fetch` brings is in the catalog. `serve` answers
+    one request, and the start files of a shell are those of an empty home.
+    """
     expected = EXIT_CODE.search(line)
-    arguments = shlex.split(line, comments=True)
+    arguments = _expanded(line)
     if arguments[0] == "python":
         script = Path(arguments[1])
         exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
         return
+    if arguments[:2] == ["pip", "install"]:
+        assert set(re.findall(r"\[(\w+)\]", line)) <= set(EXTRAS), f"{page.name}: {line!r} names no extra"
+        return
     assert arguments[0] == "evenhand", f"{page.name}: {line!r} is no command of evenhand; say why it is not run"
+    if arguments[1] == "fetch" and any(name in catalog() and not locate(name) for name in arguments[2:]):
+        assert {name for name in arguments[2:] if name[0] != "-"} <= set(catalog()), f"{page.name}: {line!r}"
+        return
+    if "completion" in line:
+        _run_in_bash(line)
+        return
     output = arguments[-1] if arguments[-2:-1] == [">"] else ""
-    result = CliRunner().invoke(
-        app, arguments[1:-2] if output else arguments[1:], env={"COLUMNS": "80", "NO_COLOR": "1"}
-    )
+    environment = {"COLUMNS": "80", "NO_COLOR": "1"}
+    with _one_request_served():
+        result = CliRunner().invoke(app, arguments[1:-2] if output else arguments[1:], env=environment)
     wanted = int(expected[1]) if expected else 0
     assert result.exit_code == wanted, f"{page.name}: {line}\n{result.output}\n{result.exception!r}"
     if output:
         Path(output).write_text(result.stdout, encoding="utf-8")
+
+
+def _expanded(line: str) -> list[str]:
+    """Return the arguments of a command; a pattern without quotation marks becomes the files that fit it, as in a shell."""
+    arguments = []
+    for argument in shlex.split(line, comments=True):
+        files = sorted(map(str, Path().glob(argument))) if "*" in argument and f"'{argument}'" not in line else []
+        arguments += files or [argument]
+    return arguments
+
+
+def _run_in_bash(line: str) -> None:
+    """Run a command in a shell whose home is the working directory."""
+    command = (
+        f'evenhand() {{ {shlex.quote(sys.executable)} -m evenhand "$@"; }}; mkdir -p ~/.config/fish/completions; {line}'
+    )
+    environment = {**os.environ, "HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+@contextmanager
+def _one_request_served() -> Iterator[None]:
+    """Let `evenhand serve` answer a request for its first page, and end."""
+    from starlette.testclient import TestClient
+
+    from evenhand.web import server
+
+    def answer(app: RequestGuard, listening: socket, *, browser: str = "") -> None:
+        listening.close()
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            assert client.get("/").status_code == 200
+
+    kept, server.serve = server.serve, answer
+    try:
+        yield
+    finally:
+        server.serve = kept

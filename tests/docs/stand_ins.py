@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from itertools import product
 from pathlib import Path
@@ -49,11 +50,20 @@ def write_chat_model(root: Path, name: str) -> None:
     write_tiny(file, letters="".join(letter for letter in BYTES if letter not in "\u0120\u010a"), context=4096)
 
 
+def add_chat_template(folder: Path, target: Path) -> None:
+    """Copy a causal model and give it a chat template."""
+    shutil.copytree(folder, target)
+    (target / "chat_template.jinja").write_text(
+        "{% for m in messages %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}assistant:", encoding="utf-8"
+    )
+
+
 def write_data(root: Path) -> Path:
     """Write a few items of each data set that the examples read, as a folder for EVENHAND_DATA."""
     bbq, honest, hurtlex, holistic, winobias, winogender = (
         _empty(root, name) for name in ("bbq", "honest", "hurtlex", "holistic-bias", "winobias", "winogender")
     )
+    _write_bbq(bbq, "Religion", ("Muslim", "Christian"))
     _write_bbq(bbq)
     rows = ["template_masked\traw\tidentity\tnumber\tcategory\ttype"]
     for raw, (person, group) in product(
@@ -104,6 +114,7 @@ def _write_bbq(folder: Path, category: str = "Age", groups: tuple[str, str] = ("
         }  # fmt: skip
         lines.append(json.dumps(row))
         metadata.append(f"{category},1,{example},0,label")
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / f"{category}.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (folder / "additional_metadata.csv").write_text("\n".join(metadata) + "\n", encoding="utf-8")
 

@@ -236,6 +236,30 @@ def test_a_run_that_did_not_end_says_so(tmp_path: Path) -> None:
     assert "1 samples ended with an error" in warnings
 
 
+def test_samples_without_scores_are_no_wrong_answers(tmp_path: Path) -> None:
+    """`inspect eval --no-score` logs answers that nobody read a choice from."""
+    content = json.loads(STEREOSET.read_text())
+    content["samples"][0]["scores"] = None
+    (tmp_path / "log.json").write_text(json.dumps(content))
+    assert "1 samples were not scored and are left out" in read_inspect(tmp_path / "log.json").warnings
+    for sample in content["samples"]:
+        sample["scores"] = {}
+    (tmp_path / "log.json").write_text(json.dumps(content))
+    with pytest.raises(FormatError, match="no scored samples") as caught:
+        read_inspect(tmp_path / "log.json")
+    assert "inspect score" in str(caught.value.hint)
+
+
+def test_repeated_samples_are_one_unit(tmp_path: Path) -> None:
+    """Three epochs ask the same questions again, so they do not narrow an interval."""
+    content = json.loads(STEREOSET.read_text())
+    once = read_inspect(STEREOSET).audit().get("stereoset:inter-ss")
+    content["samples"] = [sample | {"epoch": epoch} for epoch in (1, 2, 3) for sample in content["samples"]]
+    (tmp_path / "log.json").write_text(json.dumps(content))
+    thrice = read_inspect(tmp_path / "log.json").audit().get("stereoset:inter-ss")
+    assert (thrice.value, thrice.interval) == (once.value, once.interval)
+
+
 @pytest.mark.parametrize("name", ["nothing", "folder"])
 def test_a_missing_log_is_named(name: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -127,6 +128,19 @@ def test_modules_that_are_not_applied_are_named(tiny_folder: Callable[..., Path]
     folder = sentence_folder(tiny_folder("BertModel"), tmp_path / "two", two)
     with pytest.warns(eh.errors.EvenhandWarning, match="is not offered; the mean"):
         assert eh.open(f"hf:{folder}").view("sentences").pooling == "mean"
+
+
+@pytest.mark.parametrize("default", ["query", None, "unknown"])
+def test_a_prompt_before_every_text_is_named(
+    tiny_folder: Callable[..., Path], tmp_path: Path, default: str | None, recwarn: pytest.WarningsRecorder
+) -> None:
+    folder = sentence_folder(tiny_folder("BertModel"), tmp_path / "prompts", {"pooling_mode_mean_tokens": True})
+    settings = {"prompts": {"query": "query: ", "document": ""}, "default_prompt_name": default}
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(settings), encoding="utf-8")
+    warnings.simplefilter("always")
+    eh.open(f"hf:{folder}").view("sentences")
+    said = [str(one.message) for one in recwarn if "puts 'query: ' before every text" in str(one.message)]
+    assert len(said) == (default == "query")
 
 
 @pytest.mark.parametrize("kind", ["GPT2LMHeadModel", "LlamaForCausalLM", "RobertaModel", "BertForMaskedLM"])

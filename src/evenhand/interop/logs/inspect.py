@@ -117,7 +117,7 @@ def _run(file: Path, header: Fields, samples: Iterator[Fields]) -> LoggedRun:
         warnings.append(f"the log says that the run ended with the status {status!r}: samples may be missing")
     read = None
     answers: list[Answer] = []
-    failed = 0
+    failed = unscored = 0
     for number, fields in enumerate(samples):
         if fields.values.get("error"):
             failed += 1
@@ -126,11 +126,17 @@ def _run(file: Path, header: Fields, samples: Iterator[Fields]) -> LoggedRun:
         read = read or next((one for _, names, one in TASKS if metadata.has(*names)), None)
         if read is None:
             return LoggedRun(TOOL, version, model, [], [file], [name])
+        if not fields.values.get("scores"):  # inspect reads the choice from the answer when it scores
+            unscored += 1
+            continue
         answers.append(_answer(number, fields, metadata))
     if failed:
         warnings.append(f"{failed} samples ended with an error and are left out")
-    if read is None:
-        raise FormatError(f"{file} has no finished samples", hint="run it again, without --no-log-samples")
+    if unscored:
+        warnings.append(f"{unscored} samples were not scored and are left out")
+    if read is None or not answers:
+        hint = "score it first: inspect score LOG" if unscored else "run it again, without --no-log-samples"
+        raise FormatError(f"{file} has no {'scored' if unscored else 'finished'} samples", hint=hint)
     rows = read(task, answers)
     measured: list[tuple[Question, list[Measurement]]] = [(task.question(rows[0].measure), rows)]
     return LoggedRun(TOOL, version, model, measured, [file], (), warnings)

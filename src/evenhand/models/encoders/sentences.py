@@ -315,7 +315,8 @@ def pool(states: torch.Tensor, mask: torch.Tensor, how: Pooling) -> torch.Tensor
 def read_modules(folder: Path) -> SentenceModules:
     """Return the pooling and normalisation of a sentence-transformers folder, or of the folder around a transformer.
 
-    Modules that cannot be applied, such as a dense layer, and poolings that are not offered raise a warning.
+    Modules that cannot be applied, such as a dense layer, poolings that are not offered, and a prompt before every text
+    raise a warning.
     """
     root = next((place for place in (folder, folder.parent) if (place / "modules.json").is_file()), None)
     listed = read_json_value(root / "modules.json") if root else []
@@ -334,7 +335,20 @@ def read_modules(folder: Path) -> SentenceModules:
             EvenhandWarning,
             stacklevel=3,
         )
+    if root is not None and (prompt := _default_prompt(root)):
+        warnings.warn(
+            f"{folder}: sentence-transformers puts {prompt!r} before every text; here texts are read as they are",
+            EvenhandWarning,
+            stacklevel=3,
+        )
     return SentenceModules(pooling, any(str(module.get("type", "")).endswith(".Normalize") for module in modules))
+
+
+def _default_prompt(root: Path) -> str:
+    file = root / "config_sentence_transformers.json"
+    settings = read_json(file) if file.is_file() else {}
+    prompts = settings.get("prompts")
+    return str(prompts.get(settings.get("default_prompt_name")) or "") if isinstance(prompts, dict) else ""
 
 
 def _read_pooling(path: Path) -> Pooling | None:
