@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from evenhand.models.lm.likelihood import (
     warn_windowed,
 )
 from evenhand.models.lm.sampling import batches_of, sample
-from evenhand.models.lm.text_windows import TextWindow, predictors, windows_of
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
@@ -477,6 +476,39 @@ class CausalLM:
         ends = self._end_ids()
         stops = [next((step for step, token in enumerate(row) if token in ends), len(row)) for row in rows]
         return [row[:stop] for row, stop in zip(rows, stops, strict=True)]
+
+
+class TextWindow(NamedTuple):
+    """A stretch of a text and what stands before it; tokens at `places` are scored: `place + start` in the text."""
+
+    text: int
+    ids: Rows
+    start: int
+    places: Rows
+
+    @property
+    def read(self) -> Rows:
+        """The tokens that the model must read: those before the last one that is scored."""
+        return self.ids[: self.places[-1]]
+
+
+def predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
+    """Return the places of the tokens of a tree from which tokens are predicted, in their order."""
+    return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
+
+
+def windows_of(text: int, ids: Rows, width: int, step: int, asked: Rows, *, before: int) -> list[TextWindow]:
+    """Split a text behind some tokens into overlapping windows; each token that is asked for is scored in one."""
+    windows, scored = [], max(1, before)
+    for low in range(0, len(ids), step):
+        part = ids[low : low + width]
+        if low + len(part) <= scored:
+            break
+        places = asked[(asked + before >= scored) & (asked + before < low + len(part))] + before - low
+        if len(places):
+            windows.append(TextWindow(text, part, low - before, places))
+        scored = low + len(part)
+    return windows
 
 
 _kept: ContextVar[tuple[Path, str] | None] = ContextVar("kept", default=None)

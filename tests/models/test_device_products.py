@@ -10,23 +10,23 @@ transformers = pytest.importorskip("transformers")
 
 from transformers.pytorch_utils import Conv1D  # noqa: E402
 
-from evenhand.models import linear_layers  # noqa: E402
+from evenhand.models import device  # noqa: E402
 
 SIZES = (512, 512)
-MANY = 2 * linear_layers.FEWEST_PRODUCTS // (SIZES[0] * SIZES[1])
+MANY = 2 * device.FEWEST_PRODUCTS // (SIZES[0] * SIZES[1])
 
 
 @pytest.fixture
 def products(monkeypatch):
     """The shapes of the products that oneDNN computed."""
     shapes = []
-    product = linear_layers._product
+    product = device._product
 
     def counted(given, weight, bias):
         shapes.append((tuple(given.shape), tuple(weight.shape)))
         return product(given, weight, bias)
 
-    monkeypatch.setattr(linear_layers, "_product", counted)
+    monkeypatch.setattr(device, "_product", counted)
     return shapes
 
 
@@ -43,7 +43,7 @@ def test_large_products_are_those_of_torch(kind, products):
     given = torch.randn(2, MANY // 2, SIZES[0])
     with torch.inference_mode():
         expected = model(given)
-        linear_layers.use_onednn(model)
+        device.use_onednn(model)
         found = model(given)
     assert products == [((2, MANY // 2, SIZES[0]), SIZES)]
     np.testing.assert_allclose(found.numpy(), expected.numpy(), atol=1e-4, rtol=0)
@@ -56,7 +56,7 @@ def test_small_products_training_and_other_formats_are_left_to_torch(kind, produ
     with torch.inference_mode():
         few = model(given[:3])
         half = copy.deepcopy(model).bfloat16()(given.bfloat16())
-    linear_layers.use_onednn(model)
+    device.use_onednn(model)
     with torch.inference_mode():
         assert torch.equal(model(given[:3]), few)
         assert torch.equal(copy.deepcopy(model).bfloat16()(given.bfloat16()), half)
@@ -67,7 +67,7 @@ def test_small_products_training_and_other_formats_are_left_to_torch(kind, produ
 
 def test_a_copy_computes_with_its_own_weights(products):
     model = layer("linear")
-    linear_layers.use_onednn(model)
+    device.use_onednn(model)
     other = copy.deepcopy(model)
     with torch.inference_mode():
         other[0].weight.zero_()
@@ -80,5 +80,5 @@ def test_a_copy_computes_with_its_own_weights(products):
 def test_without_onednn_the_layers_stay_as_they_are(monkeypatch):
     model = layer("linear")
     monkeypatch.setattr(torch.ops, "mkldnn", object())
-    linear_layers.use_onednn(model)
+    device.use_onednn(model)
     assert "forward" not in vars(model[0])
