@@ -133,6 +133,25 @@ def test_models_score_trees_as_single_texts(read, kind: str, monkeypatch: pytest
     assert spread > 0.05  # the model is not indifferent to its input
 
 
+@pytest.mark.parametrize("kind", sorted(READ_TREES))
+def test_prompts_of_different_lengths_are_continued_as_alone(read, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, sizes = read(kind), []
+    plain = model.model.forward
+
+    def forward(*args, **inputs):
+        sizes.append(tuple(inputs["input_ids"].shape))
+        return plain(*args, **inputs)
+
+    monkeypatch.setattr(model.model, "forward", forward)
+    prompts = ["w3 w4 w5", "w9", "w3 w4 w5 w6 w7 w8", "w11 w12 w13", "w20 w21 w22 w23"]
+    found = model.continuations(prompts, samples=4, tokens=8, seed=1)
+    # Of two and twice four tokens with the first one; the others are more than twice as long as the shortest.
+    assert [size for size in sizes if size[1] > 1] == [(3, 4), (2, 7)]
+    alone = [model.continuations([prompt], samples=4, tokens=8, seed=1)[0] for prompt in prompts]
+    assert found == alone
+    assert len({text for texts in found for text in texts}) > 10
+
+
 def test_next_tokens_are_those_of_single_prompts(read) -> None:
     model = read("llama")
     prompts = [[0, *ids.ids.tolist()] for ids in model.token_ids(texts_of())]

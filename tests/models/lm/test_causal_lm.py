@@ -141,7 +141,7 @@ def test_texts_that_have_ended_leave_the_batch(causal, monkeypatch) -> None:
     assert causal.generate(40, 30, seed=5, batch=40) == whole
     assert sizes[:2] == [1, 40]  # the prompt is the same
     assert sizes[-1] < 20
-    monkeypatch.setattr("evenhand.models.lm.causal.MOST_LEFT", 0.0)
+    monkeypatch.setattr("evenhand.models.lm.sampling.MOST_LEFT", 0.0)
     sizes.clear()
     assert causal.generate(40, 30, seed=5, batch=40) == whole
     assert set(sizes[1:]) == {40}

@@ -12,7 +12,7 @@ import numpy as np
 
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError
-from evenhand.models.device import resolve_device, resolve_precision, torch_dtype
+from evenhand.models.device import resolve_device, resolve_precision, torch_dtype, use_onednn
 from evenhand.models.encoders.hooks import restore_maps
 from evenhand.models.gguf import find_gguf, read_gguf
 from evenhand.models.huggingface import LoadedModel, load_tokenizer, read_model
@@ -68,11 +68,13 @@ class Transformer:
         if packed is not None:
             model, tokenizer, notes = read_gguf(packed, torch_dtype(precision))
             model.to(where).eval()
+            use_onednn(model)
             name = packed.stem if Path(source).is_file() else Path(source).name
             return cls(name, "causal-lm", model, tokenizer, where, precision, notes, packed)
         folder = resolve_folder(source)
         kind = kind or model_kind(folder)
         model, notes, unused = load_model(folder, kind, precision=precision, device=where)
+        use_onednn(model)
         tokenizer, name = load_tokenizer(folder), Path(source).name
         return cls(name, kind, model, tokenizer, where, precision, notes, folder, unused=unused)
 

@@ -10,9 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.errors import DegenerateError, TextTooLongError, UsageError, require
 from evenhand.files import require_inside, write_text
-from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
+from evenhand.models.device import run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.lm.forward import logits_at, positions_at_once
 from evenhand.models.lm.likelihood import (
@@ -31,7 +30,7 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.text_windows import TextWindow, predictors, windows_of
+from evenhand.models.lm.sampling import batches_of, sample
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     import torch
 
 MOST_TEXTS, FEWEST_TEXTS = 100, 32  # sampled side by side by default; the weights are read once for all of them
-MOST_LEFT = 0.8  # of the texts in a batch: then those that have ended are taken out of it
 CACHE_BYTES = 1 << 30  # that the keys and values of these texts may take
 COLDEST = 1e-6  # divisor of the logits that leaves the most probable token alone
 LONGEST = 2048  # tokens of context for a score, where the model could use more
@@ -177,7 +175,7 @@ class CausalLM:
         batch: int | None = None,
         seed: int = 0,
     ) -> list[list[str]]:
-        """Sample continuations of prompts; see `PromptWriter`. Prompts of one length are sampled side by side."""
+        """Sample continuations of prompts; see `PromptWriter`. Prompts are sampled side by side."""
         first = [self._first_ids(prompt) for prompt in check_texts(prompts)]
         settings = ["continuations", list(prompts)]
         return self._continued(first, settings, samples, tokens, temperature, batch, seed)
@@ -223,23 +221,31 @@ class CausalLM:
             )
         uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in range(samples)])
         texts: list[list[str]] = [[""] * samples for _ in first]
-        cells = sorted((len(ids), row, i) for row, ids in enumerate(first) for i in range(samples))
-        groups = [list(same) for _, same in groupby(cells, key=lambda cell: cell[0])]
-        parts = [group[low : low + batch] for group in groups for low in range(0, len(group), batch)]
-        settings = [*settings, samples, tokens, temperature, batch, seed, self.describe()]
+        cells = [(row, i) for row in range(len(first)) for i in range(samples)]
+        parts = batches_of([len(first[row]) for row, _ in cells], batch, mixed=self._repeats(longest + tokens))
+        settings = [*settings, samples, tokens, temperature, batch, seed, self.describe(), parts]
         done = 0
         for number, part in enumerate(parts):
-            starts, draws = [first[row] for _, row, _ in part], uniform[[i for _, _, i in part]]
+            starts, draws = [first[cells[text][0]] for text in part], uniform[[cells[text][1] for text in part]]
             written = written_once(settings, number, partial(self._texts, starts, draws, temperature))
-            for (_, row, i), text in zip(part, written, strict=True):
+            for (row, i), text in zip((cells[text] for text in part), written, strict=True):
                 texts[row][i] = text
             done += len(part)
             tell(done, len(cells), "texts")
         return texts
 
     def _texts(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[str]:
-        """Return sampled texts; see `_sample`."""
-        return self._decode(self._sample(first, uniform, temperature))
+        """Return sampled texts; see `sample`."""
+        longest = max(map(len, first)) + uniform.shape[1]
+        plain = not self.transformer.reserved  # other passes of the model may have caches of their own
+        rows = sample(
+            self.model, first, uniform, temperature, ends=self._end_ids(), repeats=self._repeats(longest), drops=plain
+        )
+        return self._decode(rows)
+
+    def _repeats(self, longest: int) -> bool:
+        """Return whether texts can share the reading of a prompt, and prompts of different lengths a batch."""
+        return not self.transformer.reserved and reads_trees(self.model, longest)
 
     def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
         """Return the log-probability of each text, its first token included; see `Likelihood`.
@@ -415,8 +421,7 @@ class CausalLM:
     def _trees(self, texts: list[Rows], longest: int = LONGEST_ROW) -> list[TokenTree]:
         """Return texts as trees of up to a number of tokens, or one by one where the model cannot read trees."""
         most = max(map(len, texts), default=0)
-        shares = not self.transformer.reserved and reads_trees(self.model, most)
-        return plant(texts, longest=min(longest, LONGEST_ROW) if shares else 0)
+        return plant(texts, longest=min(longest, LONGEST_ROW) if self._repeats(most) else 0)
 
     def _logits(self, trees: list[TokenTree], places: list[Rows]) -> torch.Tensor:
         """Return the logits at places of each tree, one row each."""
@@ -472,46 +477,38 @@ class CausalLM:
         stops = [next((step for step, token in enumerate(row) if token in ends), len(row)) for row in rows]
         return [row[:stop] for row, stop in zip(rows, stops, strict=True)]
 
-    def _sample(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[list[int]]:
-        """Return sampled token ids, one row for each row of first ids, which have one length, and uniform numbers."""
-        torch = require("torch", extra="models")
-        draws = torch.from_numpy(np.ascontiguousarray(uniform.T)).to(self.device)
-        ends = torch.tensor(sorted(self._end_ids()), device=self.device)
-        # Equal prompts are read once, where it is known that a row of the cache can be repeated.
-        once = not self.transformer.reserved and reads_trees(self.model, len(first[0]))
-        every = [tuple(ids) for ids in first]
-        prompts = list(dict.fromkeys(every)) if once else every
-        current, past = torch.tensor(prompts, device=self.device), None
-        texts: list[list[int]] = [[] for _ in first]
-        rows = torch.arange(len(first), device=self.device)  # texts that the model still writes
-        done = torch.zeros(len(first), dtype=torch.bool, device=self.device)
-        with torch.inference_mode():
-            for number in draws:
-                with model_errors(self.model):
-                    out = self.model(input_ids=current, past_key_values=past, use_cache=True, logits_to_keep=1)
-                logits, past = out.logits[:, -1], out.past_key_values
-                if len(logits) < len(rows):
-                    copied = torch.tensor([prompts.index(ids) for ids in every], device=self.device)
-                    logits = logits[copied]
-                    past.batch_select_indices(copied)
-                cumulative = torch.softmax(logits.float() / temperature, dim=-1).cumsum(dim=-1)
-                # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
-                current = torch.searchsorted(cumulative, (number[rows] * cumulative[:, -1])[:, None], right=True)
-                current = current.clamp_(max=cumulative.shape[-1] - 1)
-                for row, token in zip(rows.tolist(), current[:, 0].tolist(), strict=True):
-                    texts[row].append(token)
-                done |= torch.isin(current[:, 0], ends)
-                left = torch.nonzero(~done)[:, 0]
-                if not len(left):
-                    break
-                if len(left) <= MOST_LEFT * len(rows) and self._can_drop(past):
-                    past.batch_select_indices(left)
-                    rows, current, done = rows[left], current[left], done[left]
-        return texts
 
-    def _can_drop(self, past: object) -> bool:
-        """Return whether texts can be taken out of a cache; other passes of the model may have caches of their own."""
-        return not self.transformer.reserved and hasattr(past, "batch_select_indices")
+class TextWindow(NamedTuple):
+    """A stretch of a text and what stands before it; tokens at `places` are scored: `place + start` in the text."""
+
+    text: int
+    ids: Rows
+    start: int
+    places: Rows
+
+    @property
+    def read(self) -> Rows:
+        """The tokens that the model must read: those before the last one that is scored."""
+        return self.ids[: self.places[-1]]
+
+
+def predictors(tree: TokenTree, windows: Sequence[TextWindow]) -> Rows:
+    """Return the places of the tokens of a tree from which tokens are predicted, in their order."""
+    return np.unique(np.concatenate([path[windows[number].places - 1] for number, path in tree.paths.items()]))
+
+
+def windows_of(text: int, ids: Rows, width: int, step: int, asked: Rows, *, before: int) -> list[TextWindow]:
+    """Split a text behind some tokens into overlapping windows; each token that is asked for is scored in one."""
+    windows, scored = [], max(1, before)
+    for low in range(0, len(ids), step):
+        part = ids[low : low + width]
+        if low + len(part) <= scored:
+            break
+        places = asked[(asked + before >= scored) & (asked + before < low + len(part))] + before - low
+        if len(places):
+            windows.append(TextWindow(text, part, low - before, places))
+        scored = low + len(part)
+    return windows
 
 
 _kept: ContextVar[tuple[Path, str] | None] = ContextVar("kept", default=None)
