@@ -395,6 +395,7 @@ def made(values: dict[str, float | None], half: float = 0.1) -> eh.Audit:
     [
         (1.0, 0.5, "better"), (1.0, 1.5, "worse"), (1.0, 1.05, "unclear"), (1.0, 1.0, "same"), (1.0, None, "undefined"),
         (0.05, -0.05, "unclear"), (0.5, -0.9, "worse"), (0.9, -0.5, "other sign"), (0.9, -0.85, "other sign"),
+        (0.9, -0.1, "better"), (-0.9, 0.1, "better"),  # intervals that end at 0 are on no side of it
     ],
 )  # fmt: skip
 def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float | None, verdict: str) -> None:
