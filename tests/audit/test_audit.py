@@ -395,6 +395,7 @@ def made(values: dict[str, float | None], half: float = 0.1) -> eh.Audit:
     [
         (1.0, 0.5, "better"), (1.0, 1.5, "worse"), (1.0, 1.05, "unclear"), (1.0, 1.0, "same"), (1.0, None, "undefined"),
         (0.05, -0.05, "unclear"), (0.5, -0.9, "worse"), (0.9, -0.5, "other sign"), (0.9, -0.85, "other sign"),
+        (0.9, -0.1, "better"), (-0.9, 0.1, "better"),  # intervals that end at 0 are on no side of it
     ],
 )  # fmt: skip
 def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float | None, verdict: str) -> None:
@@ -404,7 +405,13 @@ def test_verdicts_need_a_change_beyond_the_intervals(before: float, after: float
 
 @pytest.mark.parametrize(
     ("measure", "score", "distances"),
-    [("crows-pairs", "", (10.0, 5.0)), ("stereoset", "intra-ss", (10.0, 5.0)), ("stereoset", "intra-lms", (-60, -45))],
+    [
+        ("crows-pairs", "", (10.0, 5.0)),
+        ("stereoset", "intra-ss", (10.0, 5.0)),
+        ("stereoset", "intra-lms", (-60, -45)),
+        ("ect", "", (59.0, 44.0)),
+        ("direct-bias", "", (60.0, 45.0)),
+    ],
 )
 def test_each_score_has_its_own_ideal(measure: str, score: str, distances: tuple[float, float]) -> None:
     values = [eh.Measurement(measure, value, 8, eh.Coverage(()), score=score) for value in (60.0, 45.0)]
@@ -533,6 +540,7 @@ def test_the_record_follows_the_published_schema(audit: eh.Audit) -> None:
 
 def test_workers_are_as_many_as_fit_into_the_memory() -> None:
     subject = open_subject("glove-embedded")
+    assert (runner.WORKER_OVERHEAD, runner.COPIES) == (400 * 1024**2, 3)
     each = runner.WORKER_OVERHEAD + runner.COPIES * subject.view("vectors").matrix.nbytes
     gigabytes = each / (1 << 30)
     assert runner._workers(3, [subject], 3.01 * gigabytes) == 3

@@ -103,11 +103,37 @@ def test_few_words_or_folds_have_no_value():
     assert "none" in NoiseCorrected(None, None, 5).text()
 
 
+def test_ten_words_in_ten_folds_are_enough():
+    table = np.random.default_rng(0).poisson(1000 * np.exp(np.linspace(-1, 1, 10)), (2, 10, 10)).astype(float)
+    table[1] = table[1, :, ::-1]
+    assert corrected_slope(table, table).value == pytest.approx(1, abs=0.1)
+    assert corrected_deviation(table).value > 1
+    assert corrected_slope(table, table[:, :9]).value is None
+    assert corrected_slope(table[..., :9], table[..., :9]).value is None
+    assert corrected_deviation(table[..., :9]).value is None
+
+
+def test_the_deviation_is_that_of_random_halves_of_the_folds():
+    """The mean over 16 halvings of the product of the centred log ratios of 5 and the other 5 of 10 folds."""
+    table = np.random.default_rng(0).poisson(30 * np.exp(np.linspace(-0.3, 0.3, 12)), (2, 10, 12)).astype(float)
+    table[1] = table[1, :, ::-1]
+    rng, products = np.random.default_rng(7), []
+    for _ in range(16):
+        order = rng.permutation(10)
+        logs = [np.log(table[:, part].sum(axis=1) + 0.5) for part in (order[:5], order[5:])]
+        one, other = (ratio - ratio.mean() for ratio in (log[0] - log[1] for log in logs))
+        products.append(one @ other / 12)
+    found = corrected_deviation(table, seed=7)
+    assert found.value == pytest.approx(np.sqrt(np.mean(products)))
+    assert found.interval[0] ** 2 + found.interval[1] ** 2 == pytest.approx(2 * np.mean(products))
+
+
 def test_fieller_by_hand():
     """Independent parts of variance .01 and no error below: 2 ± 1.96 * .1 over 1."""
     low, high = fieller(2.0, 1.0, np.array([[0.01, 0.0], [0.0, 0.0]]), 1.96)
     assert (low, high) == pytest.approx((2 - 0.196, 2 + 0.196))
     assert fieller(2.0, 0.1, np.array([[0.01, 0.0], [0.0, 0.01]]), 1.96) is None
+    assert fieller(2.0, 1.0, np.zeros((2, 2)), 1.96) == (2, 2)  # without errors the quotient is exact
 
 
 def texts(rng, documents=60):

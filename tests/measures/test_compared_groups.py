@@ -1,6 +1,7 @@
 """More than two groups: tables of comparisons by hand, their correction, and the order of groups."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import pytest
 import evenhand as eh
 from evenhand import measures
 from evenhand.errors import UsageError
-from evenhand.measures.groups import REST, needs_table
+from evenhand.measures.groups import REST, GroupTable, needs_table
 from evenhand.stats import holm
 from evenhand.words import Concept, Query
 
@@ -158,3 +159,11 @@ def test_a_restricted_concept_keeps_the_pairs_between_its_groups():
     assert len(rest.groups["others"]) == 10
     with pytest.raises(UsageError, match="needs other groups"):
         concept.restricted("islam", ["islam"])
+
+
+def test_a_comparison_at_five_per_cent_is_significant_and_one_without_a_test_is_not(vectors):
+    (row, *_) = measures.pairwise(vectors, "weat", query()).rows
+    ps = (0.05, 0.051, None, 0.001)
+    table = GroupTable("weat", "pairwise", ("a", "b", "c"), tuple(replace(row, p_adjusted=p) for p in ps), "own")
+    assert [one.p_adjusted for one in table.significant] == [0.05, 0.001]
+    assert "2 of 4 differ (Holm, 5%)" in repr(table)

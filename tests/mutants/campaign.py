@@ -1,288 +1,327 @@
 """Change the code a little and see whether the tests notice: `python tests/mutants/campaign.py [--sample N] [FOLDER]...`.
 
-A mutant is one small change of one module: an operator, a comparison, a constant, a condition. The tests that mirror the
-module run on it, then all tests of their folder. A mutant that no test notices survives. It points to a missing test,
-or it is equivalent: nothing that a user sees depends on it. `tests/mutants/equivalent.json` lists such mutants with the
-reason; they are not counted.
+A mutant is one small change of one module: an operator, a comparison, a constant, a condition. A mutant that no test
+notices survives. It points to a missing test, or it is equivalent: nothing that a user sees depends on it.
+`tests/mutants/equivalent.json` lists such mutants with the reason; they are not counted.
 
-The sample is drawn from all mutants by a seed, so the same command runs the same mutants. `results.json` keeps every mutant
-that was run, with the text of its change, and `RESULTS.md` states the numbers.
+First every default test is run once on instrumented modules, which gives the tests that run each block of code. The map
+is kept in `.mutants`; a later run traces only what has changed. Then each mutant of the sample runs in a process of its
+own with the tests that run its block: those that mirror the module first, the fastest first, until their usual
+processor time reaches a budget. A mutant in a block that no test runs survives at once.
+
+The sample is drawn by a seed, in proportion from each folder, so the same command runs the same mutants. `results.json`
+keeps every sample, and `RESULTS.md` states the numbers.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import importlib.abc
+import contextlib
+import importlib
 import importlib.util
 import json
+import math
 import os
 import random
 import resource
+import shutil
+import signal
 import sys
-import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from typing import Any
+
+import pytest
+from block_map import BUDGET, FOLDERS, MAP, OPTIONS, ROOT, Index, entry_of, file_of, is_current, test_files, trace
+from mutations import Loader, Mutant, apply, live, modules, mutants, mutation
 
 HERE = Path(__file__).parent
-ROOT = HERE.parents[1]
-SOURCE = ROOT / "src" / "evenhand"
 RECORD, PAGE, EQUIVALENT = HERE / "results.json", HERE / "RESULTS.md", HERE / "equivalent.json"
-FOLDERS = (
-    *("measures", "mitigations", "stats", "subspaces", "audit"),
-    *("corpus", "models/encoders", "models/lm"),
-)
-GOAL, FEW = 0.85, 80
-SECONDS = 300  # of processor time of the tests of one mutant; one that takes longer is noticed
-PRELOADED = ("numpy", "scipy.stats", "sklearn.linear_model", "sklearn.svm", "polars", "pytest", "torch")
+GOAL, CONFIDENCE_Z = 0.85, 1.959964
+PRELOADED = ("numpy", "scipy.stats", "sklearn.linear_model", "sklearn.svm", "polars", "torch", "transformers")
 
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.Mod: ast.FloorDiv,
-}
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
-# What decides no value: the number of a definition is compared by other tests, and these name positions in messages.
-SKIPPED_ARGUMENTS = frozenset({"definition", "stacklevel", "hint", "indent", "places", "slots", "frozen", "kw_only"})
+
+def sample(every: Sequence[Mutant], size: int, seed: int) -> list[Mutant]:
+    """Draw mutants from each folder in proportion to its share, the largest remainders rounded up."""
+    strata: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in every:
+        strata[folder_of(mutant.module)].append(mutant)
+    size = min(size, len(every))
+    exact = {name: size * len(group) / len(every) for name, group in strata.items()}
+    counts = {name: int(value) for name, value in exact.items()}
+    for name in sorted(exact, key=lambda name: counts[name] - exact[name])[: size - sum(counts.values())]:
+        counts[name] += 1
+    draw = random.Random(seed)
+    return [mutant for name, group in strata.items() for mutant in draw.sample(group, counts[name])]
+
+
+def folder_of(module: str) -> str:
+    """Return the folder of the campaign that has a module."""
+    return next((name for name in FOLDERS if module.startswith(f"{name}/")), module.split("/")[0])
+
+
+def run_tests(mutant: Mutant | None, items: Sequence[pytest.Item], told: Path) -> None:
+    """Run tests on a mutant in this process and end it: with 1 at the first failure, whose name is written, else with 0."""
+    if mutant is not None:
+        apply(mutant)
+    plugins = items[0].config.pluginmanager
+    plugins.register(Teller(told))
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+    os._exit(0)
+
+
+class Teller:
+    """Ends the process at the first failure."""
+
+    def __init__(self, told: Path) -> None:
+        self.told = told
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the name of a test that failed."""
+        if report.failed:
+            self.told.write_text(report.nodeid)
+            os._exit(1)
 
 
 @dataclass(frozen=True)
-class Mutant:
-    """One change: the module, the line, and the code before and after."""
+class Run:
+    """Tests to run on a mutant, or on the modules as they are."""
 
-    module: str
-    number: int
-    line: int
-    before: str
-    after: str
+    mutant: Mutant | None
+    tests: tuple[str, ...]
+    seconds: float
 
-    @property
-    def key(self) -> str:
-        """The module and the change, without the line, which moves when other code changes."""
-        return f"{self.module}: {self.before} -> {self.after}"
+    @classmethod
+    def of(cls, mutant: Mutant | None, tests: Sequence[str], index: Index) -> Run:
+        """Return the run with the time that its tests usually take."""
+        return cls(mutant, tuple(tests), sum(index.seconds[name] for name in tests))
 
 
-class Mutations(ast.NodeTransformer):
-    """Counts the places that can be changed, and changes the one with a number."""
-
-    def __init__(self, chosen: int = -1) -> None:
-        self.chosen, self.count = chosen, 0
-        self.found: list[tuple[int, str, str]] = []
-
-    def _offer(self, node: ast.expr, changed: ast.expr) -> ast.expr:
-        number, self.count = self.count, self.count + 1
-        self.found.append((node.lineno, ast.unparse(node), ast.unparse(changed)))
-        return ast.copy_location(changed, node) if number == self.chosen else node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        """Visit the body alone: annotations and decorators decide no value."""
-        node.body = [self.visit(statement) for statement in node.body]
-        node.args.defaults = [self.visit(default) for default in node.args.defaults]
-        node.args.kw_defaults = [self.visit(default) if default else None for default in node.args.kw_defaults]
-        return node
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """Visit the value alone."""
-        node.value = self.visit(node.value) if node.value else None
-        return node
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        """Leave messages alone."""
-        return node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        """Leave texts alone."""
-        return node
-
-    def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        """Visit arguments that decide a value."""
-        if node.arg not in SKIPPED_ARGUMENTS:
-            node.value = self.visit(node.value)
-        return node
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        """Another operator."""
-        text = isinstance(node.left, ast.JoinedStr) or isinstance(getattr(node.left, "value", None), str)
-        self.generic_visit(node)
-        if text or type(node.op) not in OPERATORS:
-            return node
-        return self._offer(node, ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right))
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        """Another comparison."""
-        self.generic_visit(node)
-        others = [COMPARISONS[type(node.ops[0])](), *node.ops[1:]]
-        return self._offer(node, ast.Compare(node.left, others, node.comparators))
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        """`or` for `and`."""
-        self.generic_visit(node)
-        return self._offer(node, ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values))
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
-        """Without the sign or the negation."""
-        self.generic_visit(node)
-        return self._offer(node, node.operand) if isinstance(node.op, ast.USub | ast.Not) else node
-
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        """Another number."""
-        if isinstance(node.value, bool):
-            return self._offer(node, ast.Constant(not node.value))
-        if isinstance(node.value, int):
-            return self._offer(node, ast.Constant(node.value + 1))
-        if isinstance(node.value, float):
-            return self._offer(node, ast.Constant(node.value * 1.5 if node.value else 1.0))
-        return node
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        """The other branch."""
-        self.generic_visit(node)
-        return self._offer(node, ast.IfExp(ast.UnaryOp(ast.Not(), node.test), node.body, node.orelse))
-
-    def visit_If(self, node: ast.If) -> ast.AST:
-        """The other branch; not of `if TYPE_CHECKING`."""
-        if isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
-            return node
-        self.generic_visit(node)
-        if not isinstance(node.test, ast.Compare | ast.BoolOp | ast.UnaryOp):
-            node.test = self._offer(node.test, ast.UnaryOp(ast.Not(), node.test))
-        return node
-
-
-def mutants(path: Path) -> list[Mutant]:
-    """Return all mutants of a module."""
-    search = Mutations()
-    search.visit(ast.parse(path.read_text(encoding="utf-8")))
-    module = path.relative_to(SOURCE).with_suffix("").as_posix()
-    return [Mutant(module, number, *found) for number, found in enumerate(search.found)]
-
-
-class MutantLoader(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Imports the changed module in place of the one on disk."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        self.path = SOURCE / f"{mutant.module}.py"
-        self.name = "evenhand." + mutant.module.replace("/", ".")
-        tree = Mutations(mutant.number).visit(ast.parse(self.path.read_text(encoding="utf-8")))
-        self.code = compile(ast.fix_missing_locations(tree), str(self.path), "exec")
-
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> object:
-        """Claim the changed module."""
-        return importlib.util.spec_from_file_location(name, self.path, loader=self) if name == self.name else None
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Run the changed code."""
-        exec(self.code, module.__dict__)
-
-
-def tests_of(mutant: Mutant) -> Iterator[list[str]]:
-    """Yield the tests that mirror a module, then those of the folder."""
-    place = Path(mutant.module)
-    folder = ROOT / "tests" / place.parent
-    while not folder.is_dir():
-        folder = folder.parent
-    mirrored = sorted({*folder.glob(f"test_{place.name}.py"), *folder.glob(f"test_{place.name}_*.py")})
-    if mirrored:
-        yield [str(path) for path in mirrored]
-    others = sorted({*folder.glob("test_*.py"), *folder.glob("*/test_*.py")} - set(mirrored))
-    if others:
-        yield [str(path) for path in others]
-
-
-def noticed(mutant: Mutant, tests: list[str]) -> bool:
-    """Run tests on a mutant in a process of its own; a failure or a time-out notices it."""
-    child = os.fork()
-    if child == 0:
+def started(run: Run, child: Callable[[Run, Path], None]) -> tuple[int, Path]:
+    """Start a run in a process of its own with a folder of its own and limits relative to its usual time."""
+    folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+    pid = os.fork()
+    if pid == 0:
         os.setsid()
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        limit = int(5 * run.seconds) + 30
+        resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
+        signal.alarm(int(20 * run.seconds) + 240)
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
-        import pytest
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(folder)
+        try:
+            child(run, folder / "told")
+        except BaseException as error:
+            (folder / "told").write_text(f"{type(error).__name__}: {error}")
+        os._exit(3)
+    return pid, folder
 
-        sys.meta_path.insert(0, MutantLoader(mutant))
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        os._exit(int(pytest.main([*options, *tests])))
-    _, status = os.waitpid(child, 0)
+
+def ending(status: int, told: str) -> tuple[str, str]:
+    """Say how a run ended, and what noticed the mutant."""
     code = os.waitstatus_to_exitcode(status)
-    if code in (3, 4):  # an internal error of pytest, or misuse
-        raise SystemExit(f"pytest ended with {code} on {mutant.key}")
-    return code not in (0, 5)
+    if code == 0:
+        return "survived", ""
+    if code in (1, 2, 4):  # a test failed; a file of tests could not be imported
+        return "noticed", told or "the import fails"
+    if code == -signal.SIGXCPU:
+        return "noticed", "takes more than five times as long"
+    if code == 3 or code == -signal.SIGALRM:
+        return "unclear", told or "waits for something"
+    return "noticed", f"the process ends with {code}"
 
 
-@cache
-def require_green(module: str, tests: tuple[str, ...]) -> None:
-    """End the campaign if tests fail on the module as it is, because they would notice every mutant."""
-    if noticed(Mutant(module, -1, 0, "", ""), list(tests)):
-        raise SystemExit(f"the tests fail without a change of {module}: {' '.join(tests)}")
+def run_all(
+    runs: Iterable[Run], child: Callable[[Run, Path], None], jobs: int, done: Callable[[Run, str, str, float], None]
+) -> None:
+    """Run each in a process of its own, some at a time; tell how each ended."""
+    waiting = iter(runs)
+    running: dict[int, tuple[Run, Path]] = {}
+    while True:
+        while len(running) < jobs and (run := next(waiting, None)) is not None:
+            pid, folder = started(run, child)
+            running[pid] = run, folder
+        if not running:
+            return
+        pid, status, used = os.wait4(-1, 0)
+        if pid not in running:
+            continue
+        run, folder = running.pop(pid)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)  # what the tests started and the change kept from ending
+        told = (folder / "told").read_text() if (folder / "told").exists() else ""
+        shutil.rmtree(folder, ignore_errors=True)
+        done(run, *ending(status, told), used.ru_utime + used.ru_stime)
 
 
-def run(mutant: Mutant) -> dict[str, object]:
-    """Return the record of one mutant."""
-    started, outcome = time.monotonic(), "survived"
-    for number, tests in enumerate(tests_of(mutant)):
-        if noticed(mutant, tests):
-            require_green(mutant.module, tuple(tests))
-            outcome = "noticed by the folder" if number else "noticed by the mirrored tests"
-            break
-    return {**asdict(mutant), "outcome": outcome, "seconds": round(time.monotonic() - started, 1)}
+class Session:
+    """Collects tests, then does something else with them than running them all."""
+
+    def __init__(self, loop: Callable[[dict[str, pytest.Item]], None]) -> None:
+        self.loop = loop
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Hand over the tests by their names."""
+        if session.testsfailed:
+            raise session.Interrupted("a file of tests cannot be imported")
+        self.loop({item.nodeid: item for item in session.items})
+        return True
 
 
-def page(records: Sequence[dict[str, object]], equivalent: dict[str, str]) -> str:
-    """Return the results in words and tables."""
-    by_folder: dict[str, Counter[str]] = {}
-    survivors = []
+def collect(tests: Iterable[str], loop: Callable[[dict[str, pytest.Item]], None]) -> int:
+    """Import the files of tests and hand over what they contain."""
+    files = sorted({str(file_of(name)) for name in tests})
+    return int(pytest.main([*OPTIONS, *files], plugins=[Session(loop)]))
+
+
+def run_fresh(run: Run, told: Path) -> None:
+    """Import the changed module first, then its tests: for code that runs on import."""
+    if run.mutant is not None:
+        sys.meta_path.insert(0, Loader([run.mutant.path], mutation(run.mutant)))
+    os._exit(collect(run.tests, lambda items: run_tests(None, [items[name] for name in run.tests], told)))
+
+
+class Campaign:
+    """Runs mutants, repeats without the change what noticed them, and keeps the records."""
+
+    def __init__(self, index: Index, jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:
+        self.index, self.jobs, self.keep = index, jobs, keep
+        self.flaky: set[str] = set()
+        self.noticing: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
+
+    def run(self, chosen: Sequence[Mutant]) -> None:
+        """Run all mutants: first those that need a fresh import, then the others after one import for all."""
+        runs = [Run.of(mutant, self.index.tests(mutant), self.index) for mutant in chosen]
+        for run in runs:
+            if not run.tests:
+                self.done(run, "survived", "", 0.0)
+        fresh = [run for run in runs if run.tests and run.mutant is not None and run.mutant.imported]
+        run_all(fresh, run_fresh, self.jobs, self.done)
+        rest = [run for run in runs if run.tests and run not in fresh]
+        names = {name for run in runs for name in run.tests}
+        if names:
+            collect(names, lambda items: self.run_collected(rest, items))
+
+    def run_collected(self, runs: Sequence[Run], items: dict[str, pytest.Item]) -> None:
+        """Run mutants whose code does not run on import, then the tests that noticed something on the modules as they are."""
+        gone = [name for run in runs for name in run.tests if name not in items]
+        if gone:
+            raise SystemExit(f"collected no test {gone[0]}; remove {MAP} and try again")
+
+        def child(run: Run, told: Path) -> None:
+            run_tests(run.mutant, [items[name] for name in run.tests], told)
+
+        live()
+        run_all(runs, child, self.jobs, self.done)
+        controls = [Run.of(None, tests, self.index) for tests in self.noticing]
+        run_all(controls, child, self.jobs, self.controlled)
+
+    def done(self, run: Run, outcome: str, by: str, seconds: float) -> None:
+        """Keep the record of a mutant; one that was noticed waits for the control."""
+        assert run.mutant is not None
+        record = {
+            "mutant": run.mutant,
+            "outcome": outcome,
+            "by": by,
+            "tests": len(run.tests),
+            "seconds": round(seconds, 2),
+        }
+        print(f"{outcome}: {run.mutant.key} (line {run.mutant.line}, {seconds:.1f} s, {by})", flush=True)  # noqa: T201
+        if outcome == "noticed" and by in run.tests:
+            self.noticing[run.tests[: run.tests.index(by) + 1]].append(record)
+        else:
+            self.keep(record)
+
+    def controlled(self, run: Run, outcome: str, by: str, _: float) -> None:
+        """Keep what was noticed by tests that pass without the change."""
+        for record in self.noticing[run.tests]:
+            if outcome == "survived":
+                self.keep(record)
+            else:
+                print(f"{by} fails without a change: {record['mutant'].key} is not counted", flush=True)  # noqa: T201
+
+
+# What is recorded
+
+
+def interval(noticed: int, counted: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share."""
+    if not counted:
+        return 0.0, 1.0
+    share, z = noticed / counted, CONFIDENCE_Z
+    middle = share + z * z / (2 * counted)
+    half = z * math.sqrt(share * (1 - share) / counted + z * z / (4 * counted * counted))
+    return (middle - half) / (1 + z * z / counted), (middle + half) / (1 + z * z / counted)
+
+
+def record_of(result: dict[str, Any]) -> dict[str, Any]:
+    """Return a result as it is written."""
+    mutant: Mutant = result["mutant"]
+    place = {"module": mutant.module, "number": mutant.number, "line": mutant.line, "key": mutant.key}
+    return {**place, **{name: value for name, value in result.items() if name != "mutant"}}
+
+
+def state(record: dict[str, Any], equivalent: dict[str, str], name: str = "outcome") -> str:
+    """Say how a record counts: by its first outcome, or by that of `again` where it was run again."""
+    outcome = str(record.get(name, record["outcome"]))
+    return "equivalent" if outcome != "noticed" and record["key"] in equivalent else outcome
+
+
+def table(records: Sequence[dict[str, Any]], equivalent: dict[str, str]) -> list[str]:
+    """Return the table of one sample and the sentence with its share."""
+    by_folder: dict[str, Counter[str]] = defaultdict(Counter)
     for record in records:
-        key = f"{record['module']}: {record['before']} -> {record['after']}"
-        module = str(record["module"])
-        folder = next(name for name in FOLDERS if module.startswith(f"{name}/"))
-        outcome = "noticed" if record["outcome"] != "survived" else "equivalent" if key in equivalent else "survived"
-        by_folder.setdefault(folder, Counter())[outcome] += 1
-        if outcome == "survived":
-            survivors.append(f"- `{module}:{record['line']}`: `{record['before']}` became `{record['after']}`")
+        by_folder[folder_of(record["module"])][state(record, equivalent)] += 1
     total = sum(by_folder.values(), Counter())
+    lines = ["| folder | changes | noticed | equivalent | not noticed | share |", "|---|--:|--:|--:|--:|--:|"]
+    for name, counts in [*sorted(by_folder.items()), ("all", total)]:
+        counted = counts.total() - counts["equivalent"]
+        cells = [counts.total(), counts["noticed"], counts["equivalent"], counted - counts["noticed"]]
+        lines.append(f"| {name} | {' | '.join(map(str, cells))} | {100 * counts['noticed'] / max(1, counted):.0f} % |")
+    counted = total.total() - total["equivalent"]
+    low, high = interval(total["noticed"], counted)
+    share = 100 * total["noticed"] / max(1, counted)
+    lines += [
+        "",
+        f"**{share:.1f} %** of {counted} changes that are not equivalent, 95 % interval {100 * low:.0f} to {100 * high:.0f} %.",
+    ]
+    now = sum(state(record, equivalent, "again") == "noticed" for record in records)
+    if now > total["noticed"]:
+        lines[-1] += f" With the tests that were written for the others since, {100 * now / counted:.1f} %."
+    return lines
+
+
+def page(samples: dict[str, list[dict[str, Any]]], equivalent: dict[str, str]) -> str:
+    """Return the results in words and tables."""
     lines = [
         "# Do the tests notice?",
         "",
-        "Small changes of the code (an operator, a comparison, a constant, a condition), drawn at random, each run against the tests of",
-        "its module and folder. `python tests/mutants/campaign.py --sample 40` runs a sample; `results.json` has every change.",
+        "Small changes of the code (an operator, a comparison, a constant, a condition), drawn at random from all places, each run against",
+        "the default tests that run its block of code. `python tests/mutants/campaign.py --sample 40 --seed 7` draws and runs a new sample;",
+        "`results.json` has every change and the test that noticed it.",
         "",
-        "| folder | changes | noticed | equivalent | not noticed | share |",
-        "|---|--:|--:|--:|--:|--:|",
-    ]
-    for name, counts in [*sorted(by_folder.items()), ("all", total)]:
-        share = counts["noticed"] / max(1, counts["noticed"] + counts["survived"])
-        cells = [sum(counts.values()), counts["noticed"], counts["equivalent"], counts["survived"]]
-        lines.append(f"| {name} | {' | '.join(map(str, cells))} | {100 * share:.0f} % |")
-    lines += [
-        "",
-        "The share leaves out equivalent changes, which `equivalent.json` lists with the reason. Changes that survived a first run",
-        "and have had a test written for them since count as noticed, so the share of a fresh sample is lower.",
+        "Each share is the one of the first run, before any test was written for what that sample showed. A change is tried on",
+        f"tests that usually take {BUDGET} s of processor time together at most; the aim is {100 * GOAL:.0f} %. Tests that need real data, a GPU or",
+        "a Ray cluster are not run. `equivalent.json` lists the equivalent changes, which are not counted, with the reason.",
         "",
     ]
-    if sum(total.values()) < FEW:
-        lines += [f"**Too few changes for a rate**: the aim of {100 * GOAL:.0f} % has not been tested yet.", ""]
-    lines += ["## Not noticed", "", *(survivors or ["None."]), ""]
-    return "\n".join(lines)
+    for seed, records in samples.items():
+        lines += [f"## Sample of seed {seed}", "", *table(records, equivalent), ""]
+    lines += ["## Not noticed today", ""]
+    left = [
+        r
+        for records in samples.values()
+        for r in records
+        if state(r, equivalent, "again") not in ("noticed", "equivalent")
+    ]
+    texts = sorted({f"- line {record['line']} of `{record['key'].replace('`', '')}`" for record in left})
+    return "\n".join([*lines, *(texts or ["None."]), ""])
 
 
 def main() -> None:
@@ -291,39 +330,67 @@ def main() -> None:
     parser.add_argument("folders", nargs="*", default=list(FOLDERS), metavar="FOLDER", help="of the package")
     parser.add_argument("--sample", type=int, default=40, help="number of mutants")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no mutant after this time")
-    parser.add_argument("--again", action="store_true", help="run the survivors of the record again")
+    parser.add_argument("--jobs", type=int, default=1, help="mutants that run at the same time")
+    parser.add_argument("--again", action="store_true", help="run the recorded survivors again")
+    parser.add_argument("--map", action="store_true", help="only bring the map up to date")
+    parser.add_argument("--stale-map", action="store_true", help="use the map as it is")
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
-    records = json.loads(RECORD.read_text()) if RECORD.exists() else []
+    samples = json.loads(RECORD.read_text()) if RECORD.exists() else {}
     equivalent = json.loads(EQUIVALENT.read_text()) if EQUIVALENT.exists() else {}
-    paths = sorted(path for name in given.folders for path in (SOURCE / name).rglob("*.py") if path.stem != "__init__")
-    every = [mutant for path in paths for mutant in mutants(path)]
-    if given.again:
-        keys = {f"{r['module']}: {r['before']} -> {r['after']}" for r in records if r["outcome"] == "survived"}
-        chosen = [mutant for mutant in every if mutant.key in keys - set(equivalent)]
-    else:
-        chosen = random.Random(given.seed).sample(every, min(given.sample, len(every)))
     if not given.page:
-        for name in PRELOADED:  # once, before the forks; never evenhand itself
-            if importlib.util.find_spec(name.split(".")[0]):
-                importlib.import_module(name)
-        sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
-        deadline = time.monotonic() + given.seconds
-        done = {(r["module"], r["before"], r["after"], r["number"]) for r in records} if not given.again else set()
-        for mutant in chosen:
-            if time.monotonic() > deadline:
-                break
-            if (mutant.module, mutant.before, mutant.after, mutant.number) in done:
-                continue
-            record = run(mutant)
-            print(f"{record['outcome']}: {mutant.key} (line {mutant.line}, {record['seconds']} s)", flush=True)  # noqa: T201
-            same = [r for r in records if (r["module"], r["number"]) != (mutant.module, mutant.number)]
-            records = [*same, record]
+        prepare(given)
+    if not (given.page or given.map):
+        every = [mutant for path in modules(given.folders) for mutant in mutants(path)]
+        if given.again:
+            missing = {
+                r["key"] for records in samples.values() for r in records if state(r, equivalent, "again") == "survived"
+            }
+            chosen = [mutant for mutant in every if mutant.key in missing]
+        else:
+            records = samples.setdefault(str(given.seed), [])
+            done = {record["key"] + str(record["number"]) for record in records}
+            chosen = [m for m in sample(every, given.sample, given.seed) if m.key + str(m.number) not in done]
+
+        def keep(result: dict[str, Any]) -> None:
+            if not given.again:
+                records.append(record_of(result))
+            for old in (
+                r for kept in samples.values() for r in kept if given.again and r["key"] == result["mutant"].key
+            ):
+                old["again"], old["by"] = result["outcome"], result["by"]
             partial = RECORD.with_suffix(".unfinished")
-            partial.write_text(json.dumps(sorted(records, key=lambda r: (r["module"], r["number"])), indent=1) + "\n")
+            partial.write_text(json.dumps(samples, indent=1) + "\n")
             partial.replace(RECORD)
-    PAGE.write_text(page(records, equivalent))
+
+        Campaign(Index(path for path in test_files() if entry_of(path).exists()), given.jobs, keep).run(chosen)
+    PAGE.write_text(page(samples, equivalent))
+
+
+def prepare(given: argparse.Namespace) -> None:
+    """Import what does not belong to us once, before the forks, and bring the map up to date."""
+    os.chdir(ROOT)
+    sys.path[:0] = [str(ROOT / "src"), str(ROOT / "tests")]
+    for name in PRELOADED:
+        if importlib.util.find_spec(name.split(".")[0]):
+            importlib.import_module(name)
+    MAP.mkdir(exist_ok=True)
+    stale = [path for path in test_files() if not given.stale_map and not is_current(path)]
+    shares = [stale[number :: given.jobs] for number in range(given.jobs)]
+    if stale:
+        print(f"tracing {len(stale)} files of tests", flush=True)  # noqa: T201
+    tracers = [fork_tracer(share) for share in shares if share]
+    for pid in tracers:
+        os.waitpid(pid, 0)
+
+
+def fork_tracer(files: Sequence[Path]) -> int:
+    """Trace tests in a process of its own."""
+    pid = os.fork()
+    if pid == 0:
+        trace(files)
+        os._exit(0)
+    return pid
 
 
 if __name__ == "__main__":

@@ -220,3 +220,18 @@ def test_equal_pairs_leave_no_doubt() -> None:
 
 def test_too_few_pairs_have_no_interval() -> None:
     assert pair_intervals(np.ones((3, 5)), np.eye(5)[:4]) is None
+
+
+def test_where_the_errors_of_the_pairs_leave_nothing_of_the_mean_only_words_have_intervals() -> None:
+    rng = np.random.default_rng(1)
+    words, contrasts = rng.standard_normal((20, 50)), rng.standard_normal((10, 50))
+    contrasts -= contrasts.mean(axis=0) * 0.999  # the pairs share next to no direction
+    result = pair_intervals(words, contrasts, "mean-of-pairs")
+    assert result is not None
+    assert (result.mean, result.interval, result.agreement) == (None, None, 1.0)
+    np.testing.assert_allclose(
+        result.beta,
+        (relation_weights(contrasts @ contrasts.T, np.ones((1, 10)), "mean-of-pairs") @ contrasts @ words.T)[0],
+        atol=1e-9,
+    )
+    assert result.bounds.shape == (2, 20)

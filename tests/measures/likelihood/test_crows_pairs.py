@@ -60,6 +60,12 @@ def test_the_released_rules_round_and_treat_a_tie_as_no_preference() -> None:
     assert crows_pairs(near, PAIRS[:1], variant="released")[0].value == 0
 
 
+@pytest.mark.parametrize(("each", "value"), [(1.2e-4, 0), (1.8e-4, 100)])  # of three words: -3.000 or -3.001
+def test_the_released_code_rounds_sums_to_three_decimals(each: float, value: float) -> None:
+    near = GivenTokens(lambda text, token: -1.0 - each * ("he" in text.split()))
+    assert crows_pairs(near, PAIRS[:1], variant="released")[0].value == value
+
+
 def test_each_item_has_both_scores_and_its_tokens() -> None:
     overall, *_ = crows_pairs(GivenTokens(by_text), PAIRS)
     assert overall.items[3] == {

@@ -19,6 +19,7 @@ from evenhand.measures.likelihood.stereoset import (
     stereoset,
     stereoset_scores,
 )
+from evenhand.models.lm.likelihood import TextScores
 
 # Published predictions of the authors, with the scores that encoders.md computed from them.
 ORACLE = [
@@ -164,3 +165,41 @@ def test_the_development_part(data_folder: Path) -> None:
     assert blanks.count(None) == 6  # the two contexts with two blanks
     differing = sum(one.refilled(sentence) != sentence.text for one in intra for sentence in one.sentences)
     assert differing == 2385
+
+
+def test_the_released_code_fills_the_context_by_place_and_averages_probabilities() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def score(text: str, token: str) -> float:
+        asked.append((text, token))
+        return hashed(text, token)
+
+    hyphenated = StereoExample(
+        "4", "intra", "nurse", "gender", "The nurse was BLANK.",
+        *(StereoSentence(f"4-{n}", f"The nurse was {word}.") for n, word in enumerate(("ill-bred", "Kind", "fish"))),
+    )  # fmt: skip
+    results = stereoset(GivenTokens(score), [*EXAMPLES, hyphenated], variant="released")
+    assert asked[-3:] == [(f"The nurse was {word}.", word) for word in ("illbred", "Kind", "fish")]
+    ids = [sentence.id for one in (*EXAMPLES, hyphenated) for sentence in one.sentences]
+    given = {id: np.exp(hashed(*one)) for id, one in zip(ids, asked, strict=True)}
+    expected = stereoset_scores([*EXAMPLES, hyphenated], given, variant="released")
+    assert [m.value for m in results[:3]] == pytest.approx(list(expected))
+
+
+class GivenTexts:
+    """A causal model with the log-probabilities of a function; texts have as many tokens as words."""
+
+    name, masked = "given", False
+    token_ids = GivenTokens.token_ids
+    token_log_probabilities = GivenTokens.token_log_probabilities
+    filler_log_probabilities = GivenTokens.filler_log_probabilities
+
+    def log_probabilities(self, texts: list[str], *, batch: int | None = None) -> TextScores:
+        counts = np.array([len(text.split()) for text in texts])
+        return TextScores(np.array([hashed(text, "") for text in texts]) * counts, counts)
+
+
+def test_a_causal_model_compares_log_probabilities_per_token() -> None:
+    results = stereoset(GivenTexts(), EXAMPLES)
+    given = {sentence.id: hashed(sentence.text, "") for one in EXAMPLES for sentence in one.sentences}
+    assert [m.value for m in results[:3]] == pytest.approx(list(stereoset_scores(EXAMPLES, given)))
