@@ -144,43 +144,21 @@ class Audit:
         opened: list[Subject] = [open_subject(item) for item in (subjects if several else [subjects])]  # type: ignore[attr-defined]
         _require_distinct(opened)
         about = find_concept(concept if plan is None else plan.concept)
-        asked = {"methods": None if methods is None else list(methods), "measures": list(measures)}
-        asked |= {"queries": list(queries)}
-        given: dict[str, object] = {**asked, "concept": about.name, "seed": seed}
-        others = {
-            "plan": plan,
-            "jobs": jobs,
-            "memory": memory,
-            "skip_failing": skip_failing,
-            "full_probes": full_probes,
-        }
-        usual = {"plan": None, "jobs": 1, "memory": None, "skip_failing": False, "full_probes": False}
-        given |= {name: value for name, value in others.items() if value != usual[name]}
+        chains, only, asked = None if methods is None else list(methods), list(measures), list(queries)
+        given: dict[str, object] = {"methods": chains, "measures": only, "queries": asked, "concept": about.name}
+        others = {"plan": plan, "jobs": jobs if jobs != 1 else None, "memory": memory}
+        others |= {"skip_failing": skip_failing or None, "full_probes": full_probes or None}
+        others |= {"limit": limit, "samples": samples, "tokens": tokens, "budget": budget}
+        given |= {"seed": seed, **{name: value for name, value in others.items() if value is not None}}
         made = plan or Plan.default(
-            opened,
-            methods=asked["methods"],
-            only=asked["measures"] or (),
-            queries=asked["queries"] or (),
-            concept=concept,
-            seed=seed,
-            skip_failing=skip_failing,
-            full_probes=full_probes,
-            limit=limit,
-            samples=samples,
-            tokens=tokens,
-            budget=budget,
-        )
+            opened, methods=chains, only=only, queries=asked, concept=concept, seed=seed, skip_failing=skip_failing,
+            full_probes=full_probes, limit=limit, samples=samples, tokens=tokens, budget=budget,
+        )  # fmt: skip
         return run(
-            opened,
-            made,
-            concept=about,
+            opened, made, concept=about, folder=Path(folder) if folder else None, jobs=jobs, memory=memory,
+            progress=progress, announce=announce,
             invocation=invocation or Invocation(given=given, call=call_text("evenhand.Audit.run", subjects, given)),
-            folder=Path(folder) if folder else None,
-            jobs=jobs,
-            memory=memory,
-            progress=progress,
-            announce=announce,
-        )
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.labels), 'row')} x {counted(len(self.stage_names), 'stage')}"
