@@ -39,6 +39,7 @@ from evenhand.words import Concept
 from evenhand.words import concept as find_concept
 
 ORIGINAL = "original"
+FILE = "audit.json"
 # How a record is shown, by the module of `report` that does it; it is imported when somebody looks.
 VIEWS: Registry[Callable[..., Any]] = Registry("view of an audit", ("evenhand.report",))
 
@@ -295,12 +296,26 @@ class Audit:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `audit.json` into a folder."""
-        return save(self, Path(folder))
+        target = require_inside(Path(folder) / FILE, Path(folder))
+        write_text(target, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        return target
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Audit:
-        """Read a saved audit, by its folder or its file."""
-        return load(Path(folder))
+        """Read a saved audit of this or an earlier schema, by its folder or its file."""
+        path = Path(folder)
+        file = path / FILE if path.is_dir() else path
+        if not file.is_file():
+            raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
+        try:
+            return from_dict(read_json(file.read_bytes()))
+        except FormatError as error:
+            raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
+        except EvenhandError:
+            raise
+        except UNREADABLE as error:
+            reason = f"not a whole audit ({type(error).__name__})"
+            raise FormatError(f"{file}: {reason}", hint="run the audit again") from error
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page."""
@@ -402,31 +417,6 @@ class Row:
 def rows(audit: Audit, subject: str = "") -> list[Row]:
     """Return the rows of one subject, in the order they were measured."""
     return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
-
-
-FILE = "audit.json"
-
-
-def save(audit: Audit, folder: Path) -> Path:
-    """Write the whole record."""
-    target = require_inside(folder / FILE, folder)
-    write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
-    return target
-
-
-def load(path: Path) -> Audit:
-    """Read a saved audit of this or an earlier schema."""
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
-    try:
-        return from_dict(read_json(file.read_bytes()))
-    except FormatError as error:
-        raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
-    except UNREADABLE as error:
-        if isinstance(error, EvenhandError):
-            raise
-        raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
 
 
 def from_dict(record: Mapping[str, Any]) -> Audit:

@@ -317,17 +317,13 @@ def _left(tests: SubjectTests) -> list[Finding]:
             text = f"After {stage}, no score is significantly different from no bias."
             sentences.append(Finding("left", text, tests.subject, stage, evidence=total))
             continue
-        clearest = min(sure, key=lambda test: (tests.place(test.row)[0], not _is_left(test), -test.strength))
+        clearest = min(sure, key=lambda test: (tests.place(test.row)[0], test.row.info.role != "left", -test.strength))
         text = f"After {stage}, bias is left: {clearest.measurement.reading.partition('; ')[0]}."
         evidence = (
             f"{_numbers(clearest.measurement, clearest.row.label, clearest.p)}; {len(sure)} of {total} significant"
         )
         sentences.append(_finding("left", text, tests.subject, clearest, evidence))
     return sentences
-
-
-def _is_left(test: Tested) -> bool:
-    return test.row.info.role == "left"
 
 
 def _cost(tests: SubjectTests) -> list[Finding]:
@@ -450,12 +446,10 @@ def _several(audit: Audit, every: list[SubjectTests]) -> str:
 
 
 def _is_biased(tests: SubjectTests) -> bool:
-    return any(test.sure for test in tests.found) or any(_is_fact_of_bias(found) for found in bias_findings(tests)[:1])
-
-
-def _is_fact_of_bias(found: Finding) -> bool:
-    """Return whether a finding tells of decisions that differ, which needs no test."""
-    return found.p_value is None and bool(found.value)
+    return any(test.sure for test in tests.found) or any(
+        found.p_value is None and found.value
+        for found in bias_findings(tests)[:1]  # decisions that differ need no test
+    )
 
 
 def _significant(tests: SubjectTests) -> str:

@@ -433,14 +433,10 @@ def write_lm_eval_tasks(
     written = []
     if about is not None:
         written.append(_decision_task(about, target, sample, seed))
-    for name in [reference] if about is None else _probes_of(about):
+    asked = [reference] if about is None else concept_queries(measures.info("nli-neutrality"), about)
+    for name in asked:
         written.append(_inference_task(probe(name), target, sample, seed))
     return written
-
-
-def _probes_of(about: Concept) -> list[str]:
-    """Return the probes that an audit asks about a concept."""
-    return list(concept_queries(measures.info("nli-neutrality"), about))
 
 
 def _decision_task(about: Concept, folder: Path, sample: int | None, seed: int) -> Path:
