@@ -18,7 +18,7 @@ from evenhand.audit.significance import Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement, numbers
-from evenhand.report.subject_tests import SubjectTests
+from evenhand.report.scorecard import SubjectTests
 from evenhand.report.tables import kind_name, subject_record
 
 FindingKind = Literal["bias", "change", "left", "cost", "unmeasured"]
@@ -446,10 +446,8 @@ def _several(audit: Audit, every: list[SubjectTests]) -> str:
 
 
 def _is_biased(tests: SubjectTests) -> bool:
-    return any(test.sure for test in tests.found) or any(
-        found.p_value is None and found.value
-        for found in bias_findings(tests)[:1]  # decisions that differ need no test
-    )
+    told = bias_findings(tests)[:1]  # decisions that differ come first, and need no test
+    return any(test.sure for test in tests.found) or any(found.p_value is None and found.value for found in told)
 
 
 def _significant(tests: SubjectTests) -> str:
