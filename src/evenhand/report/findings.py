@@ -298,6 +298,16 @@ def join(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
+def first_of(names: Iterable[str], most: int) -> str:
+    """Return the first names as text, with the number of the others.
+
+    >>> first_of(["weat", "rnd", "mac"], 2)
+    'weat, rnd and 1 more'
+    """
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
 def from_to(change: Changed) -> str:
     """Return a score before and after as text."""
     after = f"{numbers.value(change.after)} {numbers.interval(change.after)}"
@@ -400,9 +410,8 @@ def _unmeasured(audit: Audit, subject: str) -> list[Finding]:
         could = "could not be computed" if state == "not computed" else "cannot be interpreted"
         (reason, labels), *others = reasons.items()
         text = f"{some} {could}. {'Main reason' if others else 'Reason'}: {_shorten(reason)}"
-        listed = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
         more = f"; {counted(len(others), 'other reason')}" if others else ""
-        sentences.append(Finding("unmeasured", text, subject, evidence=f"{listed}{more}"))
+        sentences.append(Finding("unmeasured", text, subject, evidence=f"{first_of(labels, 4)}{more}"))
     return sentences
 
 
