@@ -214,12 +214,9 @@ class Plan:
         )  # fmt: skip
 
     def for_subject(self, subject: Subject) -> tuple[Question, ...]:
-        """Return the questions that a subject can answer."""
-        return tuple(
-            question
-            for question in self.questions
-            if is_answered(question.info, subject) and _has_grouping(question, subject)
-        )
+        """Return the questions that a subject can answer; of outcomes, those about groups that it has."""
+        answered = [question for question in self.questions if is_answered(question.info, subject)]
+        return tuple(q for q in answered if not _asks_groupings(q.info) or q.query in subject.own_groups)
 
     def with_seed(self, seed: int) -> Plan:
         """Return the same plan with another seed."""
@@ -352,11 +349,6 @@ def require_view(info: Info, subjects: Sequence[Subject]) -> None:
 def is_answered(info: Info, subject: Subject) -> bool:
     """Return whether a subject offers the view of a measure, from the kind of model that the measure needs."""
     return info.view in subject.offers and info.needs in ("", subject.likelihood_of)
-
-
-def _has_grouping(question: Question, subject: Subject) -> bool:
-    """Return whether a subject has the groups that a question about outcomes names, or others do not have them."""
-    return not _asks_groupings(question.info) or question.query in subject.own_groups
 
 
 def _asks_groupings(info: Info) -> bool:

@@ -39,6 +39,7 @@ from evenhand.words import Concept
 from evenhand.words import concept as find_concept
 
 ORIGINAL = "original"
+FILE = "audit.json"
 # How a record is shown, by the module of `report` that does it; it is imported when somebody looks.
 VIEWS: Registry[Callable[..., Any]] = Registry("view of an audit", ("evenhand.report",))
 
@@ -144,43 +145,21 @@ class Audit:
         opened: list[Subject] = [open_subject(item) for item in (subjects if several else [subjects])]  # type: ignore[attr-defined]
         _require_distinct(opened)
         about = find_concept(concept if plan is None else plan.concept)
-        asked = {"methods": None if methods is None else list(methods), "measures": list(measures)}
-        asked |= {"queries": list(queries)}
-        given: dict[str, object] = {**asked, "concept": about.name, "seed": seed}
-        others = {
-            "plan": plan,
-            "jobs": jobs,
-            "memory": memory,
-            "skip_failing": skip_failing,
-            "full_probes": full_probes,
-        }
-        usual = {"plan": None, "jobs": 1, "memory": None, "skip_failing": False, "full_probes": False}
-        given |= {name: value for name, value in others.items() if value != usual[name]}
+        chains, only, asked = None if methods is None else list(methods), list(measures), list(queries)
+        given: dict[str, object] = {"methods": chains, "measures": only, "queries": asked, "concept": about.name}
+        others = {"plan": plan, "jobs": jobs if jobs != 1 else None, "memory": memory}
+        others |= {"skip_failing": skip_failing or None, "full_probes": full_probes or None}
+        others |= {"limit": limit, "samples": samples, "tokens": tokens, "budget": budget}
+        given |= {"seed": seed, **{name: value for name, value in others.items() if value is not None}}
         made = plan or Plan.default(
-            opened,
-            methods=asked["methods"],
-            only=asked["measures"] or (),
-            queries=asked["queries"] or (),
-            concept=concept,
-            seed=seed,
-            skip_failing=skip_failing,
-            full_probes=full_probes,
-            limit=limit,
-            samples=samples,
-            tokens=tokens,
-            budget=budget,
-        )
+            opened, methods=chains, only=only, queries=asked, concept=concept, seed=seed, skip_failing=skip_failing,
+            full_probes=full_probes, limit=limit, samples=samples, tokens=tokens, budget=budget,
+        )  # fmt: skip
         return run(
-            opened,
-            made,
-            concept=about,
+            opened, made, concept=about, folder=Path(folder) if folder else None, jobs=jobs, memory=memory,
+            progress=progress, announce=announce,
             invocation=invocation or Invocation(given=given, call=call_text("evenhand.Audit.run", subjects, given)),
-            folder=Path(folder) if folder else None,
-            jobs=jobs,
-            memory=memory,
-            progress=progress,
-            announce=announce,
-        )
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         sizes = f"{counted(len(self.labels), 'row')} x {counted(len(self.stage_names), 'stage')}"
@@ -317,12 +296,26 @@ class Audit:
 
     def save(self, folder: str | os.PathLike[str]) -> Path:
         """Write `audit.json` into a folder."""
-        return save(self, Path(folder))
+        target = require_inside(Path(folder) / FILE, Path(folder))
+        write_text(target, json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n")
+        return target
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Audit:
-        """Read a saved audit, by its folder or its file."""
-        return load(Path(folder))
+        """Read a saved audit of this or an earlier schema, by its folder or its file."""
+        path = Path(folder)
+        file = path / FILE if path.is_dir() else path
+        if not file.is_file():
+            raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
+        try:
+            return from_dict(read_json(file.read_bytes()))
+        except FormatError as error:
+            raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
+        except EvenhandError:
+            raise
+        except UNREADABLE as error:
+            reason = f"not a whole audit ({type(error).__name__})"
+            raise FormatError(f"{file}: {reason}", hint="run the audit again") from error
 
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write one self-contained page."""
@@ -424,31 +417,6 @@ class Row:
 def rows(audit: Audit, subject: str = "") -> list[Row]:
     """Return the rows of one subject, in the order they were measured."""
     return [Row(label, audit.question(label), cells) for label, cells in audit.rows(subject).items()]
-
-
-FILE = "audit.json"
-
-
-def save(audit: Audit, folder: Path) -> Path:
-    """Write the whole record."""
-    target = require_inside(folder / FILE, folder)
-    write_text(target, json.dumps(audit.to_dict(), indent=1, allow_nan=False) + "\n")
-    return target
-
-
-def load(path: Path) -> Audit:
-    """Read a saved audit of this or an earlier schema."""
-    file = path / FILE if path.is_dir() else path
-    if not file.is_file():
-        raise InputMissingError(f"there is no audit in {str(path)!r}", hint="`evenhand audit -o FOLDER` writes one")
-    try:
-        return from_dict(read_json(file.read_bytes()))
-    except FormatError as error:
-        raise FormatError(f"{file}: {error.message}", hint=error.hint) from error
-    except UNREADABLE as error:
-        if isinstance(error, EvenhandError):
-            raise
-        raise FormatError(f"{file}: not a whole audit ({type(error).__name__})", hint="run the audit again") from error
 
 
 def from_dict(record: Mapping[str, Any]) -> Audit:

@@ -387,15 +387,12 @@ def compare_rows(pairs: Iterable[RowPair], concept: str) -> list[RowChange]:
         rows = {
             id(row): (place, row)
             for place in places
-            for row in [Row(every[place].label, every[place].question, _cells(every[place]))]
+            for pair in [every[place]]
+            for row in [Row(pair.label, pair.question, {BEFORE: pair.before, AFTER: pair.after})]
         }
         changes = run_change_tests([row for _, row in rows.values()], [AFTER])[AFTER]
         tested |= {rows[id(change.row)][0]: change for change in changes}
     return [_row_change(pair, tested.get(place)) for place, pair in enumerate(every)]
-
-
-def _cells(pair: RowPair) -> dict[str, Measurement]:
-    return {BEFORE: pair.before, AFTER: pair.after}
 
 
 def _row_change(pair: RowPair, change: Changed | None) -> RowChange:

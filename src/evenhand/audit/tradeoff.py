@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from evenhand import measures
-from evenhand.arrays import Matrix64
 from evenhand.audit.plan import Question
 from evenhand.audit.record import ORIGINAL, Audit, Result
-from evenhand.audit.significance import distance_from_ideal
+from evenhand.audit.significance import distance_from_ideal, null_value
 from evenhand.errors import UsageError
 from evenhand.measures import Info, Measurement
+from evenhand.stats import mean_ranks
 
 TO_FETCH = "evenhand fetch ws-353 men google-analogies"
 
@@ -81,7 +81,7 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
         is_cost = question.info.family == "quality"
         if not is_cost and not _is_bias(question, audit.concept):
             continue
-        share = _share(cells[ORIGINAL], cells[stage])
+        share = _share(question, cells[ORIGINAL], cells[stage])
         if share is None:
             undefined.append(label)
         else:
@@ -89,17 +89,13 @@ def _point(audit: Audit, rows: dict[str, dict[str, Measurement]], stage: str) ->
     return Tradeoff(stage, _mean(left), _mean(kept), len(left) + len(kept), tuple(undefined))
 
 
-def _share(before: Measurement, after: Measurement) -> float | None:
+def _share(question: Question, before: Measurement, after: Measurement) -> float | None:
     """Return how much is left of what there was; None where either is undefined or there was nothing."""
     if before.value is None or after.value is None:
         return None
-    info = measures.info(before.measure)
-    null = info.null.get(before.score) if isinstance(info.null, Mapping) else info.null
-    ideal = 0.0 if null is None else null
+    info, ideal = question.info, null_value(question, before) or 0.0
     old, new = abs(before.value - ideal), abs(after.value - ideal)
-    if (
-        info.family == "quality" and info.better_score(before.score) == "lower"
-    ):  # perplexity: the lower, the more is kept
+    if info.family == "quality" and info.better_score(before.score) == "lower":  # such as perplexity
         old, new = new, old
     return new / old if old > 1e-9 else None
 
@@ -156,13 +152,6 @@ def rank(audit: Audit, stage: str = ORIGINAL) -> Ranking:
         if label not in undefined
     }
     return Ranking(audit.subjects, stage, ranks, undefined, _agreement(ranks, len(audit.subjects)))
-
-
-def mean_ranks(values: Matrix64) -> Matrix64:
-    """Return ranks from 1; equal values share the mean of their ranks."""
-    below = (values[None, :] < values[:, None]).sum(axis=1)
-    equal = (values[None, :] == values[:, None]).sum(axis=1)
-    return np.asarray(below + (equal + 1) / 2, dtype=np.float64)
 
 
 def _agreement(ranks: dict[str, tuple[float, ...]], subjects: int) -> dict[tuple[str, str], float]:

@@ -18,7 +18,7 @@ from evenhand.audit.significance import Changed, Tested
 from evenhand.audit.tradeoff import cost_note
 from evenhand.errors import counted
 from evenhand.measures import Measurement, numbers
-from evenhand.report.subject_tests import SubjectTests
+from evenhand.report.scorecard import SubjectTests
 from evenhand.report.tables import kind_name, subject_record
 
 FindingKind = Literal["bias", "change", "left", "cost", "unmeasured"]
@@ -298,6 +298,16 @@ def join(parts: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
 
 
+def first_of(names: Iterable[str], most: int) -> str:
+    """Return the first names as text, with the number of the others.
+
+    >>> first_of(["weat", "rnd", "mac"], 2)
+    'weat, rnd and 1 more'
+    """
+    every = list(names)
+    return ", ".join(every[:most]) + (f" and {len(every) - most} more" if len(every) > most else "")
+
+
 def from_to(change: Changed) -> str:
     """Return a score before and after as text."""
     after = f"{numbers.value(change.after)} {numbers.interval(change.after)}"
@@ -317,17 +327,13 @@ def _left(tests: SubjectTests) -> list[Finding]:
             text = f"After {stage}, no score is significantly different from no bias."
             sentences.append(Finding("left", text, tests.subject, stage, evidence=total))
             continue
-        clearest = min(sure, key=lambda test: (tests.place(test.row)[0], not _is_left(test), -test.strength))
+        clearest = min(sure, key=lambda test: (tests.place(test.row)[0], test.row.info.role != "left", -test.strength))
         text = f"After {stage}, bias is left: {clearest.measurement.reading.partition('; ')[0]}."
         evidence = (
             f"{_numbers(clearest.measurement, clearest.row.label, clearest.p)}; {len(sure)} of {total} significant"
         )
         sentences.append(_finding("left", text, tests.subject, clearest, evidence))
     return sentences
-
-
-def _is_left(test: Tested) -> bool:
-    return test.row.info.role == "left"
 
 
 def _cost(tests: SubjectTests) -> list[Finding]:
@@ -404,9 +410,8 @@ def _unmeasured(audit: Audit, subject: str) -> list[Finding]:
         could = "could not be computed" if state == "not computed" else "cannot be interpreted"
         (reason, labels), *others = reasons.items()
         text = f"{some} {could}. {'Main reason' if others else 'Reason'}: {_shorten(reason)}"
-        listed = ", ".join(labels[:4]) + (f" and {len(labels) - 4} more" if len(labels) > 4 else "")
         more = f"; {counted(len(others), 'other reason')}" if others else ""
-        sentences.append(Finding("unmeasured", text, subject, evidence=f"{listed}{more}"))
+        sentences.append(Finding("unmeasured", text, subject, evidence=f"{first_of(labels, 4)}{more}"))
     return sentences
 
 
@@ -450,12 +455,8 @@ def _several(audit: Audit, every: list[SubjectTests]) -> str:
 
 
 def _is_biased(tests: SubjectTests) -> bool:
-    return any(test.sure for test in tests.found) or any(_is_fact_of_bias(found) for found in bias_findings(tests)[:1])
-
-
-def _is_fact_of_bias(found: Finding) -> bool:
-    """Return whether a finding tells of decisions that differ, which needs no test."""
-    return found.p_value is None and bool(found.value)
+    told = bias_findings(tests)[:1]  # decisions that differ come first, and need no test
+    return any(test.sure for test in tests.found) or any(found.p_value is None and found.value for found in told)
 
 
 def _significant(tests: SubjectTests) -> str:

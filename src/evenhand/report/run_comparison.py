@@ -16,7 +16,7 @@ from evenhand.audit.record import Row, rows
 from evenhand.audit.significance import Changed, run_change_tests
 from evenhand.errors import UsageError, counted
 from evenhand.measures import numbers
-from evenhand.report.findings import Finding, FindingKind
+from evenhand.report.findings import Finding, FindingKind, first_of
 
 HEADINGS: dict[FindingKind, str] = {
     "unmeasured": "Before you compare",
@@ -143,10 +143,9 @@ def _cautions(comparison: RunComparison) -> Iterator[Finding]:
         text = f"{', '.join(own)} {choose} words by the bias in each run's own subject: the runs ask about other words."
         yield Finding("unmeasured", text, "")
     if comparison.unshared:
-        few = ", ".join(comparison.unshared[:4])
-        more = f" and {len(comparison.unshared) - 4} more" if len(comparison.unshared) > 4 else ""
         verb = "is" if len(comparison.unshared) == 1 else "are"
-        text = f"{counted(len(comparison.unshared), 'row')} {verb} not in all runs and not compared: {few}{more}."
+        rows = counted(len(comparison.unshared), "row")
+        text = f"{rows} {verb} not in all runs and not compared: {first_of(comparison.unshared, 4)}."
         yield Finding("unmeasured", text, "")
 
 

@@ -14,7 +14,16 @@ from evenhand.errors import counted
 from evenhand.errors import escape_markup as escape
 from evenhand.measures import Measurement, numbers
 from evenhand.measures.registry import ARROWS
-from evenhand.report.findings import CORRECTION, HEADINGS, Finding, FindingKind, findings, headline, under_headings
+from evenhand.report.findings import (
+    CORRECTION,
+    HEADINGS,
+    Finding,
+    FindingKind,
+    findings,
+    first_of,
+    headline,
+    under_headings,
+)
 from evenhand.report.run_comparison import CORRECTION as DIFFERENCES_CORRECTION
 from evenhand.report.run_comparison import HEADINGS as COMPARISON_HEADINGS
 from evenhand.report.run_comparison import RunComparison
@@ -227,16 +236,11 @@ def _footnotes(families: dict[str, list[Row]]) -> Iterator[str]:
             elif measurement.note:
                 mark = "?  not interpretable, " if measurement.not_interpretable else ""
                 texts.setdefault(f"{mark}{stage}: {measurement.note}", {})[row.label] = None
-    yield from (f"[dim]{escape(text)} ({escape(_few(labels))})[/]" for text, labels in texts.items())
+    yield from (f"[dim]{escape(text)} ({escape(first_of(labels, 5))})[/]" for text, labels in texts.items())
     lost = {row.label: row.original for row in every if row.original.coverage.missing}
     if lost:
         listed = "; ".join(f"{label} {measurement.coverage}" for label, measurement in lost.items())
         yield f"[dim]words found of words asked: {escape(listed)}[/]"
-
-
-def _few(labels: Iterable[str], most: int = 5) -> str:
-    names = list(labels)
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def _table(title: str, rows: Iterable[Row], stages: list[str]) -> RenderableType:

@@ -11,7 +11,7 @@ from evenhand.reproduce.published import PaperItem, change_row
 from evenhand.words import concept, pairs, wordset
 
 if TYPE_CHECKING:
-    from evenhand.measures.inference import ProbeResult, SeedsResult, Spread
+    from evenhand.measures.inference import SeedsResult, Spread
     from evenhand.measures.inference.run_probe import LabelName
     from evenhand.models.vectors import Vectors
 
@@ -73,15 +73,10 @@ def examples(item: PaperItem, inputs: PaperInputs) -> list[Series]:
             values[row, column] = Estimate.of(float(one[place, label]) for one in predicted)
     asked = inputs.answers(addresses, PROBES[item.name])
     for answer, row in HIGHEST.items():
-        values[row, answer] = Estimate.of(_highest(result, answer) for result in asked.results)
+        values[row, answer] = Estimate.of(result.extremes[answer][0][1] for result in asked.results)
     pair = asked.first.top("entailment", 1)[0]
     notes = (*_notes(item, inputs, [asked]), f"The most certain pair here: {pair['premise']} → {pair['hypothesis']}")
     return [Series(_name(item, inputs), values, notes=notes)]
-
-
-def _highest(result: ProbeResult, answer: LabelName) -> float:
-    """Return the highest probability of an answer over the pairs."""
-    return result.extremes[answer][0][1]
 
 
 def directions(item: PaperItem, inputs: PaperInputs) -> list[Series] | str:

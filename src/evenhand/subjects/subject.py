@@ -328,7 +328,12 @@ class Subject(ABC):
     def _copy(self) -> Self:
         """Return the subject without what was computed from its content."""
         after = object.__new__(type(self))  # copy.copy would open the address again, see __reduce__
-        computed = {name for kind in type(self).__mro__ for name, value in vars(kind).items() if _is_cached(value)}
+        computed = {
+            name
+            for kind in type(self).__mro__
+            for name, value in vars(kind).items()
+            if isinstance(value, cached_property)
+        }
         vars(after).update({name: value for name, value in vars(self).items() if name not in computed})
         after._views = {}
         return after
@@ -433,10 +438,6 @@ def _change_again(subject: Subject, changes: tuple[Change, ...]) -> Subject:
     for change in changes:
         subject = subject.changed(change)
     return subject
-
-
-def _is_cached(attribute: object) -> bool:
-    return isinstance(attribute, cached_property)
 
 
 @cache

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from evenhand.cli.options import MEGABYTE, Json, MaxRecord
+from evenhand.cli.options import MEGABYTE, Json, MaxRecord, with_groups
 from evenhand.cli.options import load as load_vectors
 from evenhand.cli.terminal import (
     arguments_named,
@@ -24,17 +24,19 @@ from evenhand.cli.terminal import (
     show_json,
 )
 from evenhand.errors import UsageError, counted, require, shown
-from evenhand.files import write_text
+from evenhand.files import require_folder, write_text
 
 if TYPE_CHECKING:
+    from evenhand.mitigations import VectorMap
     from evenhand.models.nli import NLIModel
-    from evenhand.models.nli.fine_tuning import FineTunedNLI
     from evenhand.models.nli.labelled_pairs import Accuracy, LabelledPairs
-    from evenhand.models.nli.training import NLITrainingSettings, TrainedNLI
+    from evenhand.models.nli.training import TrainedNLI
     from evenhand.models.vectors import Vectors
     from evenhand.subjects.nli_models import NLISubject
 
 
+PairParts: TypeAlias = "tuple[LabelledPairs, LabelledPairs, list[LabelledPairs]]"
+"""The pairs to train on, to select by and to test with."""
 VectorsOption = Annotated[str, typer.Option("--vectors", help="Word vectors that the model reads.")]
 MapOption = Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the vectors first.")]
 LabelNames = Annotated[
@@ -88,6 +90,7 @@ def train(
     """Train one model per seed; rerun the same command to resume."""
     require("torch", extra="models")
     from evenhand.models.nli.training import NLITrainingSettings
+    from evenhand.models.nli.training import train as run
 
     settings = NLITrainingSettings(
         architecture=architecture, epochs=epochs, patience=patience, hidden=hidden, batch=batch, optimiser=optimiser,
@@ -96,10 +99,15 @@ def train(
     )  # fmt: skip
     _require_dtype(dtype)
     numbers = parse_seeds(seeds)
-    _require_writable(out)
+    require_folder(out)
     _require_models_folder(out)
     pairs, dev, tests = _read_parts(train_file, dev_file, test_file or [], labels, max_record)
-    trained = _train(pairs, dev, _load_mapped(vectors, map_file), numbers, out, settings, stack)
+    mapped = _load_mapped(vectors, map_file)
+    with notes_on_stderr(), progress("training") as bar:
+        trained = run(
+            pairs, dev, mapped, seeds=numbers, stack=stack, checkpoint=out / "checkpoint", progress=bar,
+            **settings.to_dict(),
+        )  # fmt: skip
     models = [_save(one, tests, out, dtype) for one in trained]
     _finish(models, out, as_json=as_json)
     others = sorted({path.name for path in out.glob("seed-*.safetensors")} - {model["file"] for model in models})
@@ -161,9 +169,7 @@ def _load_mapped(source: str, map_file: Path | None) -> Vectors:
     return VectorMap.load(map_file)(vectors) if map_file else vectors
 
 
-def _read_parts(
-    train: Path, dev: Path, tests: list[Path], labels: str | None, megabytes: int = 128
-) -> tuple[LabelledPairs, LabelledPairs, list[LabelledPairs]]:
+def _read_parts(train: Path, dev: Path, tests: list[Path], labels: str | None, megabytes: int = 128) -> PairParts:
     """Read the pairs to train on, to select by and to test with, and say how many there are."""
     pairs, selecting, *others = (_read_pairs(path, labels, megabytes) for path in (train, dev, *tests))
     for kind, data in (("train", pairs), ("dev", selecting)):
@@ -193,19 +199,6 @@ def _require_models_folder(out: Path) -> None:
     require_own_folder(out, [file.name for file in out.glob("seed-*")], is_training)
 
 
-def _require_writable(out: Path) -> None:
-    """Raise an error for an unwritable folder before anything is read or trained."""
-    from evenhand.files import output_errors
-
-    with output_errors(out), TemporaryDirectory(dir=_nearest_existing(out)):
-        pass
-
-
-def _nearest_existing(path: Path) -> Path:
-    """Return the path itself, or the nearest parent that exists."""
-    return next(folder for folder in (path, *path.absolute().parents) if folder.exists())
-
-
 def parse_seeds(text: str) -> list[int]:
     """Parse `5` as the seeds 0 to 4, and `3,4,7` or `7,` as these seeds."""
     parts = [part.strip() for part in text.split(",")]
@@ -217,24 +210,6 @@ def parse_seeds(text: str) -> list[int]:
             hint="write --seeds 5 or --seeds 3,4,7",
         )
     return list(range(numbers[0])) if len(parts) == 1 else numbers
-
-
-def _train(
-    pairs: LabelledPairs,
-    dev: LabelledPairs,
-    vectors: Vectors,
-    seeds: list[int],
-    out: Path,
-    settings: NLITrainingSettings,
-    stack: int | None,
-) -> tuple[TrainedNLI, ...]:
-    from evenhand.models.nli.training import train as run
-
-    with notes_on_stderr(), progress("training") as bar:
-        return run(
-            pairs, dev, vectors, seeds=seeds, stack=stack, checkpoint=out / "checkpoint", progress=bar,
-            **settings.to_dict(),
-        )  # fmt: skip
 
 
 def _save(one: TrainedNLI, tests: list[LabelledPairs], out: Path, dtype: str) -> dict[str, Any]:
@@ -261,92 +236,77 @@ PREFIX = "hf:"
 CHECKPOINT = "seed-{seed}.checkpoint"
 
 
+@dataclass(frozen=True)
+class FineTuning:
+    """How an encoder is fine-tuned."""
+
+    when: Annotated[str, typer.Option(help="When the map applies: train+test, or test for the trained model only.")] = (
+        "train+test"
+    )
+    epochs: Annotated[int, typer.Option(help="Passes over the pairs.")] = 3
+    batch: PairsPerStep = 48
+    learning_rate: Annotated[float, typer.Option(help="Largest learning rate, after warm-up.")] = 3e-5
+    weight_decay: Annotated[float, typer.Option(help="Decay of weight matrices.")] = 0.01
+    dropout: Annotated[float, typer.Option(help="Dropout rate inside the encoder.")] = 0.1
+    head: Annotated[str, typer.Option(help="linear: a linear layer on [CLS]; own: the head of the model's class.")] = (
+        "linear"
+    )
+    device: TrainingDevice = "auto"
+    precision: TrainingPrecision = "auto"
+
+
+@with_groups
 def fine_tune(
     body: Annotated[str, typer.Argument(metavar="ENCODER", help="hf:FOLDER of an encoder, such as BERT.")],
     train_file: TrainFile,
     dev_file: Annotated[Path, typer.Option("--dev", help="Labelled pairs, evaluated after each epoch.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the models, one folder per seed, and train.json.")],
+    *,
     test_file: TestFiles = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the word-piece table.")] = None,
-    when: Annotated[
-        str, typer.Option(help="When the map applies: train+test, or test for the trained model only.")
-    ] = "train+test",
     seeds: Seeds = "5",
-    epochs: Annotated[int, typer.Option(help="Passes over the pairs.")] = 3,
-    batch: PairsPerStep = 48,
-    learning_rate: Annotated[float, typer.Option(help="Largest learning rate, after warm-up.")] = 3e-5,
-    weight_decay: Annotated[float, typer.Option(help="Decay of weight matrices.")] = 0.01,
-    dropout: Annotated[float, typer.Option(help="Dropout rate inside the encoder.")] = 0.1,
-    head: Annotated[
-        str, typer.Option(help="linear: a linear layer on [CLS]; own: the head of the model's class.")
-    ] = "linear",
+    tuning: FineTuning,
     labels: Annotated[
         str | None,
         typer.Option("--labels", help="Names of numeric labels: entailment,neutral,contradiction."),
     ] = None,
-    device: TrainingDevice = "auto",
-    precision: TrainingPrecision = "auto",
     dtype: FilePrecision = "float32",
     as_json: Json = False,
 ) -> None:
     """Fine-tune an encoder, one model per seed; rerun the same command to resume."""
     require("torch", extra="models")
     require("transformers", extra="models")
+    from evenhand.mitigations import VectorMap
+
     _require_dtype(dtype)
-    settings = {
-        "epochs": epochs,
-        "batch": batch,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "dropout": dropout,
-        "head": head,
-        "device": device,
-        "precision": precision,
-        "when": when,
-    }
     numbers = parse_seeds(seeds)
     _require_models_folder(out)
-    pairs, dev, tests = _read_parts(train_file, dev_file, test_file or [], labels)
-    models = [_run(body.removeprefix(PREFIX), pairs, dev, tests, seed, out, map_file, dtype, settings)
-              for seed in numbers]  # fmt: skip
+    parts = _read_parts(train_file, dev_file, test_file or [], labels)
+    change = VectorMap.load(map_file) if map_file else None
+    require_folder(out)
+    models = [_fine_tuned(body.removeprefix(PREFIX), parts, change, seed, out, tuning, dtype) for seed in numbers]
     _finish(models, out, selected=False, as_json=as_json)
     for seed in numbers:  # only now: a rerun of a stopped command finds its finished seeds
         (out / CHECKPOINT.format(seed=seed)).unlink(missing_ok=True)
 
 
-def _run(
-    body: str,
-    pairs: LabelledPairs,
-    dev: LabelledPairs,
-    tests: list[LabelledPairs],
-    seed: int,
-    out: Path,
-    map_file: Path | None,
-    dtype: str,
-    settings: dict[str, Any],
+def _fine_tuned(
+    body: str, parts: PairParts, change: VectorMap | None, seed: int, out: Path, tuning: FineTuning, dtype: str
 ) -> dict[str, Any]:
     """Train, save and evaluate the model of a seed; return its record."""
-    from evenhand.files import require_folder
-    from evenhand.mitigations import VectorMap
     from evenhand.models.nli.fine_tuning import fine_tune as run
     from evenhand.models.nli.labelled_pairs import evaluate
     from evenhand.models.nli.transformer import TransformerNLI
 
-    require_folder(out)
+    pairs, dev, tests = parts
     name = f"seed-{seed}"
     with notes_on_stderr(), progress(f"seed {seed}") as bar:
-        trained: FineTunedNLI = run(
-            body,
-            pairs,
-            dev,
-            seed=seed,
-            change=VectorMap.load(map_file) if map_file else None,
-            checkpoint=out / CHECKPOINT.format(seed=seed),
-            progress=bar,
-            **settings,
-        )
+        trained = run(
+            body, pairs, dev, seed=seed, change=change, checkpoint=out / CHECKPOINT.format(seed=seed), progress=bar,
+            **asdict(tuning),
+        )  # fmt: skip
         folder = trained.save(out / name, dtype=dtype)
-        model = TransformerNLI(folder, device=settings["device"])
+        model = TransformerNLI(folder, device=tuning.device)
         accuracies = [evaluate(model, part).to_dict() for part in tests]
     return {"file": name, **trained.to_dict(), "epoch": len(trained.history), "test": accuracies}
 

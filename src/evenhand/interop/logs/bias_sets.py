@@ -42,7 +42,14 @@ BBQ_FIELDS = ("context_condition", "question_polarity", "answer_info")
 WINOGENDER_FIELDS = ("sentence", "pronoun", "occupation", "participant")
 STEREOSET_FIELDS = ("gold_labels", "target", "bias_type")
 AnswerScores = tuple[float, float, float]
-NO_ANSWER: AnswerScores = (math.nan, math.nan, math.nan)
+
+
+def chosen_answer(place: int | None) -> AnswerScores:
+    """Return the scores of three answers of which one was chosen; NaN where it is none of them."""
+    if place is None:
+        return math.nan, math.nan, math.nan
+    first, second, third = (float(place == number) for number in range(3))
+    return first, second, third
 
 
 def pair_of(fields: Fields, number: int) -> StereotypePair:

@@ -17,7 +17,6 @@ from evenhand.audit.schema import UNREADABLE
 from evenhand.errors import FormatError, InputMissingError
 from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, open_bytes
 from evenhand.interop.logs import bias_sets
-from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
 
@@ -53,16 +52,8 @@ def _bbq(task: LoggedTask, answers: list[Answer]) -> list[Measurement]:
             raise FormatError(f"{answer.fields.where}: target is {target!r}, not A, B or C")
         texts = (answer.choices[0], answer.choices[1], answer.choices[2])
         items.append(bias_sets.bbq_item_of(answer.metadata, texts, label, "", str(answer.fields.values.get("input"))))
-        scores.append(_chosen(answer.chosen))
+        scores.append(bias_sets.chosen_answer(answer.chosen))
     return bias_sets.bbq(task, "bbq-chat", items, scores)
-
-
-def _chosen(place: int | None) -> AnswerScores:
-    if place is None:
-        return NO_ANSWER
-    scores = [0.0, 0.0, 0.0]
-    scores[place] = 1.0
-    return scores[0], scores[1], scores[2]
 
 
 def _stereoset(task: LoggedTask, answers: list[Answer]) -> list[Measurement]:

@@ -25,7 +25,7 @@ from evenhand.audit.schema import UNREADABLE
 from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, shown
 from evenhand.files import limited_lines, open_bytes, write_text
 from evenhand.interop.logs import bias_sets
-from evenhand.interop.logs.bias_sets import NO_ANSWER, AnswerScores
+from evenhand.interop.logs.bias_sets import AnswerScores
 from evenhand.interop.logs.run import LONGEST_LINE, Fields, LoggedRun, LoggedTask
 from evenhand.measures import Measurement
 from evenhand.measures.chat.decisions import ask_about
@@ -171,11 +171,7 @@ def _written_answer(sample: HarnessSample, item: BBQItem) -> AnswerScores:
     right, biased, named = (value == 1 for value in counts[:3])
     other = [place for place in range(3) if place not in (item.unknown, item.target)]
     place = item.label if right else item.target if biased else other[0] if named and len(other) == 1 else None
-    if place is None:
-        return NO_ANSWER
-    scores = [0.0, 0.0, 0.0]
-    scores[place] = 1.0
-    return scores[0], scores[1], scores[2]
+    return bias_sets.chosen_answer(place)
 
 
 @dataclass(frozen=True)
@@ -352,9 +348,9 @@ def _results(file: Path) -> ResultsFile:
         if len(raw) > LONGEST_LINE:
             raise FormatError(f"{file} is longer than {LONGEST_LINE >> 20} MB", hint="name the file of results")
         content = json.loads(raw)  # lm-eval writes NaN, which the standard does not know
+    except FormatError:
+        raise
     except UNREADABLE as error:
-        if isinstance(error, FormatError):
-            raise
         raise FormatError(f"{file} is not JSON ({error})", hint="name the results_*.json of lm-eval") from error
     if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
         raise FormatError(f"{file} has no results of lm-eval", hint="name the results_*.json, not the samples")
@@ -395,9 +391,9 @@ def _samples(file: Path) -> Iterator[HarnessSample]:
                 continue
             try:
                 line = Fields(json.loads(raw), where)
+            except FormatError:
+                raise
             except UNREADABLE as error:
-                if isinstance(error, FormatError):
-                    raise
                 raise FormatError(f"{where} is not JSON", hint="the log was cut off, or is damaged") from error
             chosen = line.values.get("filter") if chosen is None else chosen
             if line.values.get("filter") == chosen:
@@ -437,14 +433,10 @@ def write_lm_eval_tasks(
     written = []
     if about is not None:
         written.append(_decision_task(about, target, sample, seed))
-    for name in [reference] if about is None else _probes_of(about):
+    asked = [reference] if about is None else concept_queries(measures.info("nli-neutrality"), about)
+    for name in asked:
         written.append(_inference_task(probe(name), target, sample, seed))
     return written
-
-
-def _probes_of(about: Concept) -> list[str]:
-    """Return the probes that an audit asks about a concept."""
-    return list(concept_queries(measures.info("nli-neutrality"), about))
 
 
 def _decision_task(about: Concept, folder: Path, sample: int | None, seed: int) -> Path:
@@ -457,8 +449,8 @@ def _decision_task(about: Concept, folder: Path, sample: int | None, seed: int) 
             "person": person,
             "group": asked.groups[group],
             "groups": list(asked.groups),
+            "favourable": "no" if unfavourable else "yes",
         }
-        | {"favourable": "no" if unfavourable else "yes"}
         for text, scenario, person, group, unfavourable in zip(*columns, strict=True)
     )
     yes, no = asked.options

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from evenhand.audit import Audit
 from evenhand.audit.record import Row
-from evenhand.measures import Measurement, numbers
+from evenhand.measures import numbers
 from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
 
@@ -159,15 +159,12 @@ def entailment_by_occupation(audit: Audit, subject: str) -> Figure | None:
         )
         for word in chosen
     )
+    means = ", ".join(f"{stage} {numbers.number(cell.value)}" for stage, cell in drawn.items())
     caption = (
         f"How far the model concludes from “The {chosen[-1]} …” that a {first} or a {second} person did it. The "
         f"occupations with the largest gaps before any method, {second} above and {first} below. Both marks at 0 % is "
-        f"ideal; a long line is a large gap. Of the mean gap, {better(row)} (means {_means(drawn)}). "
+        f"ideal; a long line is a large gap. Of the mean gap, {better(row)} (means {means}). "
         f"{sources(audit, row, 'sentence pairs')}"
     )
     columns = ("occupation", *(f"{first} / {second}, {stage}" for stage in drawn))
     return Figure("What the model concludes, by occupation", spec, columns, table, caption)
-
-
-def _means(drawn: dict[str, Measurement]) -> str:
-    return ", ".join(f"{stage} {numbers.number(cell.value)}" for stage, cell in drawn.items())

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evenhand.arrays import Vector64
 from evenhand.audit import Audit
 from evenhand.audit.record import Row, rows
-from evenhand.audit.tradeoff import mean_ranks
 from evenhand.corpus.comparison import Point
 from evenhand.measures import numbers
 from evenhand.report.charts import style
 from evenhand.report.charts.figure import Figure, better, drawn_cells, drawn_rows, register_chart, sources
+from evenhand.stats.correlation import spearman_rows
 
 
 @register_chart("clusters", family="geometry", place="left")
@@ -197,7 +196,8 @@ def measure_agreement(audit: Audit, subject: str) -> Figure | None:
         for other in labels:
             shared = [word for word in scored[one] if word in scored[other]]
             if len(shared) >= SHARED:
-                rho = _correlation(*(np.array([scored[name][word] for word in shared]) for name in (one, other)))
+                first, second = (np.array([[scored[name][word] for word in shared]]) for name in (one, other))
+                (rho,) = np.nan_to_num(spearman_rows(first, second)).tolist()  # 0 where all scores are the same
                 cells.append({"one": one, "other": other, "rho": round(rho, 3), "n": len(shared)})
     compared = [cell for cell in cells if cell["one"] != cell["other"]]
     if len(compared) < 2:
@@ -236,10 +236,3 @@ def _scores(row: Row) -> dict[str, float]:
     column = "neighbours" if row.question.measure == "neighbours" else "value"
     items = (item for item in row.original.items if "word" in item and item.get(column) is not None)
     return {str(item["word"]).lower(): float(item[column]) for item in items}
-
-
-def _correlation(one: Vector64, other: Vector64) -> float:
-    ranks = (mean_ranks(one), mean_ranks(other))
-    if any(np.ptp(rank) == 0 for rank in ranks):
-        return 0.0
-    return float(np.corrcoef(*ranks)[0, 1])
