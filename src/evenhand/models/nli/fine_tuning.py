@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import json
 import platform
 import time
@@ -34,7 +33,7 @@ require("torch", extra="models")  # first: its error names the command that inst
 import torch
 
 from evenhand.arrays import Rows
-from evenhand.files import write_text
+from evenhand.files import sha256_of, write_text
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
@@ -294,15 +293,11 @@ def _fingerprint(
     when: MapTime,
 ) -> dict[str, object]:
     """Return what must be the same to resume from a checkpoint."""
-    with (folder / "config.json").open("rb") as config:
-        about = {"config_sha256": hashlib.file_digest(config, "sha256").hexdigest()}
-    weights = sorted(folder.glob("*.safetensors"))
-    for path in weights:
-        with path.open("rb") as stream:
-            about[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    body = {"config_sha256": sha256_of(folder / "config.json")}
+    body |= {path.name: sha256_of(path) for path in sorted(folder.glob("*.safetensors"))}
     sources = {"train": data[0].about["sha256"], "dev": data[1].about["sha256"]}
     applied = change.digest if change is not None and when == "train+test" else ""
-    return {"body": about, **sources, "seed": seed, "change": applied, **asdict(settings)}
+    return {"body": body, **sources, "seed": seed, "change": applied, **asdict(settings)}
 
 
 def _manifest(

@@ -30,7 +30,7 @@ from evenhand.models.nli.tokenised_pairs import (
     length_limit,
     pair_ids,
 )
-from evenhand.models.tokenizing import Ids, Tokenize, sentence_tokenizer
+from evenhand.models.tokenizing import Ids, Tokenize, check_ids, sentence_tokenizer
 from evenhand.words.probes import Points, Probe
 from evenhand.words.probes.probe import Side
 
@@ -265,14 +265,8 @@ class DeviceModel:
         return compute("float32")
 
     def check_ids(self, ids: Rows) -> None:
-        """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
-        rows = self.model.get_input_embeddings().weight.shape[0]
-        largest = int(ids.max(initial=0))
-        if largest >= rows:
-            raise FormatError(
-                f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
-                hint="use the model's own tokenizer",
-            )
+        """Raise `FormatError` for ids beyond the embedding table."""
+        check_ids(ids, self.model, type(self.model).__name__)
 
     def __call__(self, ids: torch.Tensor, types: torch.Tensor | None, precision: str) -> torch.Tensor:
         """Return the softmax in float32, one row per row of ids; rows have the same length and need no mask."""
