@@ -142,7 +142,7 @@ def fine_tune(
     when: MapTime = "train+test",
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> FineTunedNLI:
     """Fine-tune an encoder on labelled pairs.
 
@@ -431,7 +431,7 @@ def build_classifier(folder: str | Path, *, dropout: float) -> PreTrainedModel:
     Raises:
         FormatError: If the encoder does not fit into a classifier of its type.
     """
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     body = load_model(folder, "encoder").model
     config = _classifier_config(body.config, dropout)
     with quiet(transformers):

@@ -54,7 +54,7 @@ def train(
     stack: int | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> tuple[TrainedNLI, ...]:
     """Train one model for every table of vectors and every seed, and return each at its best epoch on `dev`.
 
@@ -90,7 +90,7 @@ def train_members(
     stack: int | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> tuple[TrainedNLI, ...]:
     """Train one model for each combination of vectors and seed; see `train`."""
     options = NLITrainingSettings.of(settings, function="train").resolve()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -230,7 +230,6 @@ def meaning(name: str) -> str:
 # it should stay in the cache.
 TOKENS = {"cuda": 65_536, "cpu": 4_096}
 _Item = TypeVar("_Item")
-DONE: Any = object()
 MOST_ROWS = 65_535  # the attention kernels of CUDA count the rows of a batch in 16 bits
 
 
@@ -383,9 +382,9 @@ def prefetch(items: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the items, computing the next one in another thread while the caller uses this one."""
     source = iter(items)
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, source, DONE)
-        while (item := coming.result()) is not DONE:
-            coming = pool.submit(next, source, DONE)
+        coming = pool.submit(next, source, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, source, None)
             yield item
 
 
