@@ -34,8 +34,8 @@ from evenhand.models.lm.chat import Choices, Conversation
 from evenhand.report.findings import findings
 from evenhand.stats import wilson
 from evenhand.subjects.subject import Subject
+from evenhand.words.persons import people
 from evenhand.words.scenarios.associations import association_ids, association_query
-from evenhand.words.scenarios.people import people
 
 MEASURES = ("decisions", "resume-names", "word-association", "relative-decisions")
 CONCEPTS = ("gender", "race", "religion")

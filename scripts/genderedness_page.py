@@ -17,9 +17,8 @@ from typing import Any
 
 from evenhand.audit.manifest import manifest
 from evenhand.corpus import Cooccurrence, cooccurrence
-from evenhand.data.local_copies import sha256_of
 from evenhand.errors import EvenhandError
-from evenhand.files import cache_folder, write_text
+from evenhand.files import cache_folder, sha256_of, write_text
 from evenhand.interop.gensim import SGNS, reconstruction, train_sgns
 from evenhand.measures import numbers
 from evenhand.models.vectors import Vectors

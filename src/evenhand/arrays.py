@@ -81,7 +81,7 @@ def columns_of(source: object) -> dict[str, list[object]] | None:
     return {str(name): source[name].to_list() for name in source.columns}  # type: ignore[attr-defined, index]
 
 
-def frame(rows: Sequence[Mapping[str, Any]], library: str = "") -> Any:
+def frame(rows: Sequence[Mapping[str, object]], library: str = "") -> Any:
     """Return rows as a polars data frame, or a pandas one where polars is not installed or `library="pandas"`."""
     installed = [name for name in ((library,) if library else LIBRARIES) if find_spec(name)]
     if library and library not in LIBRARIES:

@@ -12,6 +12,7 @@ import errno
 import functools
 import glob
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -233,6 +234,12 @@ def read_utf8(path: Path) -> str:
         return raw.decode()
     except UnicodeDecodeError as error:
         raise FormatError(f"{path}: not UTF-8 text (byte {error.start:,})", hint="convert the file first") from error
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 @contextlib.contextmanager

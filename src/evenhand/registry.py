@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from evenhand.errors import UsageError, unknown_name
 
@@ -162,7 +162,7 @@ def stub_names(package: str, file: str) -> dict[str, str]:
     }
 
 
-def lazy_attribute(package: str, targets: Mapping[str, str], name: str) -> Any:
+def lazy_attribute(package: str, targets: Mapping[str, str], name: str) -> object:
     """Resolve an attribute of a package on first use; call it from the package's `__getattr__`.
 
     A target is `module:attribute`, or `module` for the module itself; a leading dot makes the module relative.

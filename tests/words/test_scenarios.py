@@ -9,7 +9,7 @@ import pytest
 
 from evenhand import words
 from evenhand.errors import EvenhandError
-from evenhand.words.scenarios.people import Person, forms_of, people
+from evenhand.words.persons import Person, forms_of, people
 from evenhand.words.scenarios.scenario import Scenario, concept_in, scenario_ids, scenario_set
 
 CONCEPTS = ("gender", "gender-diverse", "race", "ethnicity", "age", "religion", "disability", "pronouns", "nationality")

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 from evenhand.data import local_copies
 from evenhand.data.catalog import CatalogEntry, DownloadSource, File, get
-from evenhand.data.local_copies import LocalCopy, is_intact, sha256_of
+from evenhand.data.local_copies import LocalCopy, is_intact
 from evenhand.errors import EvenhandError, EvenhandWarning, FetchError, UsageError
-from evenhand.files import replacing
+from evenhand.files import replacing, sha256_of
 
 
 @dataclass(frozen=True)

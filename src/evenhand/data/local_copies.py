@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import sys
 import warnings
@@ -14,7 +13,7 @@ from typing import Literal
 
 from evenhand.data.catalog import CatalogEntry, File, get
 from evenhand.errors import EvenhandWarning, FetchError
-from evenhand.files import cache_folder
+from evenhand.files import cache_folder, sha256_of
 
 if sys.platform != "win32":
     import fcntl
@@ -127,12 +126,6 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
         if sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
-
-
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def is_intact(path: Path, expected: File) -> bool:

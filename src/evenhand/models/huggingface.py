@@ -271,7 +271,9 @@ def _check_sizes(folder: Path, tensors: Mapping[str, TensorInfo]) -> None:
             raise FormatError(f"{folder / 'config.json'}: {key} is {value:,}, and {reason}", hint="fetch it again")
 
 
-def _check_loaded(folder: Path, kind: ModelKind, model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _check_loaded(
+    folder: Path, kind: ModelKind, model: PreTrainedModel, info: Mapping[str, Sequence[object]]
+) -> tuple[str, ...]:
     """Raise an error for weights that `transformers` made up; return notes on what was left out."""
     name = type(model).__name__
     if info["mismatched_keys"]:
@@ -301,7 +303,7 @@ def _check_loaded(folder: Path, kind: ModelKind, model: PreTrainedModel, info: M
     return tuple(notes)
 
 
-def _unused(stored: Iterable[str], model: PreTrainedModel, info: Mapping[str, Any]) -> tuple[str, ...]:
+def _unused(stored: Iterable[str], model: PreTrainedModel, info: Mapping[str, Sequence[object]]) -> tuple[str, ...]:
     """Return the stored tensors that belong to no part of the model, also those that `transformers` does not report."""
     ignored = [*(model._keys_to_ignore_on_load_unexpected or ()), *STALE_BUFFERS]
     prefix, own = f"{model.base_model_prefix}.", model.state_dict().keys()

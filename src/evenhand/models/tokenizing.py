@@ -23,7 +23,7 @@ from evenhand.models.model_files import read_json
 from evenhand.tokenizer_files import HINT, MANY_ADDED, check_tokenizer
 
 if TYPE_CHECKING:
-    from transformers import BatchEncoding, PreTrainedTokenizerBase
+    from transformers import BatchEncoding, PreTrainedModel, PreTrainedTokenizerBase
 
 Ids = list[int]
 Tokenize = Callable[[Sequence[str]], list[Ids]]
@@ -157,6 +157,16 @@ def encode(tokenizer: PreTrainedTokenizerBase, *texts: str | Sequence[str], **op
     """
     with tokenizer_errors(tokenizer):
         return tokenizer(*texts, **options)
+
+
+def check_ids(ids: Rows, model: PreTrainedModel, name: str) -> None:
+    """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
+    rows, largest = int(model.get_input_embeddings().weight.shape[0]), int(ids.max(initial=0))
+    if largest >= rows:
+        raise FormatError(
+            f"the tokenizer gives the id {largest:,}, but {name} has {rows:,} embeddings",
+            hint="use the model's own tokenizer",
+        )
 
 
 def encode_one(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:

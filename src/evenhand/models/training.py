@@ -60,14 +60,14 @@ class TrainingSettings:
             raise UsageError(f"weight_decay must not be negative, got {self.weight_decay}")
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], *, function: str) -> Self:
+    def of(cls, options: Mapping[str, object], *, function: str) -> Self:
         """Return settings from the keyword arguments of a function.
 
         Raises:
             UsageError: If there is no setting of a name; its hint lists all.
         """
         try:
-            return cls(**options)
+            return cls(**options)  # type: ignore[arg-type]
         except TypeError as error:
             names = ", ".join(setting.name for setting in fields(cls))
             raise UsageError(f"{function}: {error}", hint=f"settings are {names}") from error

@@ -210,8 +210,7 @@ def generic_query(id: str, concept: Concept) -> Query:
 def _targets(concept: Concept, single: str) -> dict[str, WordSet]:
     """Return all groups, the positive one first; or a single group and the words of the others together."""
     if not single:
-        ordered = sorted(concept.groups, key=lambda group: group != concept.positive)
-        return {group: concept.groups[group] for group in ordered}
+        return {group: concept.groups[group] for group in concept.ordered}
     others = dict.fromkeys(word for name, group in concept.groups.items() if name != single for word in group)
     return {single: concept.groups[single], "others": WordSet("others", tuple(others))}
 

@@ -139,6 +139,11 @@ class Concept(Cited):
                 if group not in kept:
                     raise UsageError(f"concept {name!r}: {group!r} is none of its groups {list(kept)}")
 
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The groups, the positive one first."""
+        return tuple(sorted(self.groups, key=lambda group: group != self.positive))
+
     def with_questions(self, queries: Iterable[Query], probes: Iterable[str | Path]) -> Concept:
         """Return the same concept with questions of its own."""
         copy = object.__new__(type(self))

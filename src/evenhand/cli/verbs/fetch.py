@@ -69,7 +69,7 @@ def fetch(
 
 def describe(fetched: Fetched) -> dict[str, Any]:
     """Return the result of a download as plain data."""
-    from evenhand.data.local_copies import sha256_of
+    from evenhand.files import sha256_of
 
     entry, copy = fetched.entry, fetched.copy
     files = [{"path": str(path), "bytes": path.stat().st_size, "sha256": sha256_of(path)} for path in copy.files]

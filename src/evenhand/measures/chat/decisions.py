@@ -32,7 +32,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
-from evenhand.words.scenarios.people import Naming, People, Person, people
+from evenhand.words.persons import Naming, People, Person, people
 from evenhand.words.scenarios.scenario import (
     SHIPPED,
     Scenario,

@@ -17,7 +17,7 @@ from evenhand.errors import FormatError, UsageError, few
 from evenhand.measures.chat.people_result import AskedCases
 from evenhand.measures.likelihood.scoring import draw_sample, parse_json, read_text
 from evenhand.words import Concept
-from evenhand.words.scenarios.people import Naming, words_of_persons
+from evenhand.words.persons import Naming, words_of_persons
 
 SUFFIX = ".jsonl"
 FIELDS = ("filled_template", "decision_question_id", "age", "gender", "race")

@@ -16,7 +16,7 @@ from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.models.lm.chat import Chat, Choices, user
 from evenhand.stats.units import Units, mean_units
-from evenhand.words.scenarios.people import People, Person
+from evenhand.words.persons import People, Person
 
 AnswerScale = Literal["yes-no", "number"]
 DIGITS = tuple("123456789")

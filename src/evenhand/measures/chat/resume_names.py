@@ -27,8 +27,8 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
+from evenhand.words.persons import people
 from evenhand.words.scenarios.documents import SHIPPED, document_set
-from evenhand.words.scenarios.people import people
 
 SAMPLE = 200
 

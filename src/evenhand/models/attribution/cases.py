@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from evenhand.arrays import Rows, Vector64
-from evenhand.errors import FormatError, TextTooLongError, UsageError
+from evenhand.errors import TextTooLongError, UsageError
 from evenhand.models.encoders.classifier import TextClassifier, label_index
 from evenhand.models.lm.causal import CausalLM
 from evenhand.models.lm.masked import MaskedLM
-from evenhand.models.tokenizing import Ids, encode, encode_one, encode_texts
+from evenhand.models.tokenizing import Ids, check_ids, encode, encode_one, encode_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -284,10 +284,6 @@ def check_lengths(model: ExplainedModel, cases: Sequence[PatchCase]) -> None:
         raise TextTooLongError(
             f"a text has {longest:,} tokens, and {model.name} reads {model.window:,}", hint="use shorter texts"
         )
-    largest = max((int(side.ids.max()) for case in cases for side in (case.first, case.second)), default=0)
-    rows = int(model.model.get_input_embeddings().weight.shape[0])
-    if largest >= rows:
-        raise FormatError(
-            f"the tokenizer gives the id {largest:,}, but {model.name} has {rows:,} embeddings",
-            hint="use the model's own tokenizer",
-        )
+    for case in cases:
+        for side in (case.first, case.second):
+            check_ids(side.ids, model.model, model.name)

@@ -151,7 +151,7 @@ class ElmoNLI:
         names = list(numbers)
         table = self.elmo.token_table(names)
         order = [table.rows[names[row]] for row in tokens.rows]
-        evaluator = BlockEvaluator(ElmoSentences(self, table, order).phrases, PairKernel(self.pair_weights), sizes)
+        evaluator = BlockEvaluator(ProbeEncoding(self, table, order).phrases, PairKernel(self.pair_weights), sizes)
         yield from evaluate_sentences(evaluator, tokens, probe)
 
     @cached_property
@@ -162,7 +162,7 @@ class ElmoNLI:
         return PairWeights(self.arrays, backend(f"torch:{self.elmo.device}", workers=1), inside=".layers")
 
 
-class ElmoSentences:
+class ProbeEncoding:
     """Encodes phrases with the subjects of a group; all sentences of a call have the same length."""
 
     def __init__(self, model: ElmoNLI, table: TokenTable, order: Sequence[int]) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import hashlib
 import json
 import platform
 import time
@@ -34,7 +33,7 @@ require("torch", extra="models")  # first: its error names the command that inst
 import torch
 
 from evenhand.arrays import Rows
-from evenhand.files import write_text
+from evenhand.files import sha256_of, write_text
 from evenhand.models.encoders.folding import fold
 from evenhand.models.encoders.hooks import SiteMap, TensorMap, hooked
 from evenhand.models.encoders.sites import Site
@@ -143,7 +142,7 @@ def fine_tune(
     when: MapTime = "train+test",
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> FineTunedNLI:
     """Fine-tune an encoder on labelled pairs.
 
@@ -294,15 +293,11 @@ def _fingerprint(
     when: MapTime,
 ) -> dict[str, object]:
     """Return what must be the same to resume from a checkpoint."""
-    with (folder / "config.json").open("rb") as config:
-        about = {"config_sha256": hashlib.file_digest(config, "sha256").hexdigest()}
-    weights = sorted(folder.glob("*.safetensors"))
-    for path in weights:
-        with path.open("rb") as stream:
-            about[path.name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    body = {"config_sha256": sha256_of(folder / "config.json")}
+    body |= {path.name: sha256_of(path) for path in sorted(folder.glob("*.safetensors"))}
     sources = {"train": data[0].about["sha256"], "dev": data[1].about["sha256"]}
     applied = change.digest if change is not None and when == "train+test" else ""
-    return {"body": about, **sources, "seed": seed, "change": applied, **asdict(settings)}
+    return {"body": body, **sources, "seed": seed, "change": applied, **asdict(settings)}
 
 
 def _manifest(
@@ -436,7 +431,7 @@ def build_classifier(folder: str | Path, *, dropout: float) -> PreTrainedModel:
     Raises:
         FormatError: If the encoder does not fit into a classifier of its type.
     """
-    transformers: Any = require("transformers", extra="models")
+    transformers = require("transformers", extra="models")
     body = load_model(folder, "encoder").model
     config = _classifier_config(body.config, dropout)
     with quiet(transformers):

@@ -29,6 +29,7 @@ from evenhand.files import (
     limited_lines,
     open_bytes,
     record_too_long,
+    sha256_of,
 )
 from evenhand.models.nli.protocol import LABELS, NLIModel
 from evenhand.stats import wilson
@@ -124,8 +125,7 @@ def read_pairs(
     file = existing(Path(path), what="file of labelled pairs")
     if not file.is_file():
         raise FormatError(f"{path}: not a regular file", hint="write the pairs to a file first")
-    with file.open("rb") as raw:
-        digest = hashlib.file_digest(raw, "sha256").hexdigest()
+    digest = sha256_of(file)
     order = parse_label_order(HANS if file.name.lower().startswith("hans") else labels)
     if labels:  # the same file with its numbers read otherwise is other data
         digest = hashlib.sha256(f"{digest} {sorted(order.items())}".encode()).hexdigest()
@@ -146,6 +146,15 @@ def parse_label_order(labels: Sequence[str] | None) -> dict[str, int]:
             hint='for example ("entailment", "neutral", "contradiction") or ("entailment", "non-entailment")',
         )
     return {str(number): NAMES[label] for number, label in enumerate(labels)}
+
+
+def require_three_way(pairs: LabelledPairs) -> None:
+    """Raise `UsageError` if some labels do not distinguish neutral from contradiction, as training needs."""
+    if pairs.two_way:
+        raise UsageError(
+            f"{pairs.source}: its labels do not distinguish neutral from contradiction",
+            hint="use it for evaluation only",
+        )
 
 
 def require_several_labels(pairs: LabelledPairs) -> None:

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from evenhand.arrays import Rows
-from evenhand.errors import EvenhandWarning, UsageError
-from evenhand.models.nli.labelled_pairs import LabelledPairs, Labels
+from evenhand.errors import EvenhandWarning
+from evenhand.models.nli.labelled_pairs import LabelledPairs, Labels, require_three_way
 from evenhand.models.tokenizing import Ids, Tokenize, encode
 
 if TYPE_CHECKING:
@@ -161,11 +161,7 @@ class TokenisedPairs:
         Raises:
             UsageError: If some labels do not distinguish neutral from contradiction.
         """
-        if pairs.two_way:
-            raise UsageError(
-                f"{pairs.source}: its labels do not distinguish neutral from contradiction",
-                hint="use it for evaluation only",
-            )
+        require_three_way(pairs)
         ids, types = pair_ids(tokenizer, pairs.premises, pairs.hypotheses, longest)
         kinds = Ragged.of(types).ids if types else None
         return cls(Ragged.of(ids), kinds, pairs.labels, pairs.to_dict())

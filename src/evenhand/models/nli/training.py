@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 from evenhand.arrays import Matrix, Rows, Vector64
-from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
+from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels, require_three_way
 from evenhand.models.nli.networks import ARCHITECTURES, StackedNetwork
 from evenhand.models.nli.over_vectors import Lookup, ModelOverVectors, table
 from evenhand.models.nli.protocol import LABELS
@@ -54,7 +54,7 @@ def train(
     stack: int | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> tuple[TrainedNLI, ...]:
     """Train one model for every table of vectors and every seed, and return each at its best epoch on `dev`.
 
@@ -90,7 +90,7 @@ def train_members(
     stack: int | None = None,
     checkpoint: Path | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **settings: object,
 ) -> tuple[TrainedNLI, ...]:
     """Train one model for each combination of vectors and seed; see `train`."""
     options = NLITrainingSettings.of(settings, function="train").resolve()
@@ -387,11 +387,7 @@ def _unknown_share(pairs: EncodedPairs, vectors: Vectors) -> float:
 
 def _check_inputs(pairs: LabelledPairs, dev: LabelledPairs, members: Sequence[tuple[Vectors, int]]) -> None:
     for data in (pairs, dev):
-        if data.two_way:
-            raise UsageError(
-                f"{data.source}: its labels do not distinguish neutral from contradiction",
-                hint="use it for evaluation only",
-            )
+        require_three_way(data)
     require_several_labels(pairs)
     if missing := [label for index, label in enumerate(LABELS) if index not in pairs.labels]:
         warnings.warn(f"{pairs.source}: no pair labelled {missing[0]}", EvenhandWarning, stacklevel=4)

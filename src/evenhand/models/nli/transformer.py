@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from evenhand.models.nli.tokenised_pairs import (
     length_limit,
     pair_ids,
 )
-from evenhand.models.tokenizing import Ids, Tokenize, sentence_tokenizer
+from evenhand.models.tokenizing import Ids, Tokenize, check_ids, sentence_tokenizer
 from evenhand.words.probes import Points, Probe
 from evenhand.words.probes.probe import Side
 
@@ -230,7 +230,6 @@ def meaning(name: str) -> str:
 # it should stay in the cache.
 TOKENS = {"cuda": 65_536, "cpu": 4_096}
 _Item = TypeVar("_Item")
-DONE: Any = object()
 MOST_ROWS = 65_535  # the attention kernels of CUDA count the rows of a batch in 16 bits
 
 
@@ -265,14 +264,8 @@ class DeviceModel:
         return compute("float32")
 
     def check_ids(self, ids: Rows) -> None:
-        """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""
-        rows = self.model.get_input_embeddings().weight.shape[0]
-        largest = int(ids.max(initial=0))
-        if largest >= rows:
-            raise FormatError(
-                f"the tokenizer gives the id {largest:,}, but {type(self.model).__name__} has {rows:,} embeddings",
-                hint="use the model's own tokenizer",
-            )
+        """Raise `FormatError` for ids beyond the embedding table."""
+        check_ids(ids, self.model, type(self.model).__name__)
 
     def __call__(self, ids: torch.Tensor, types: torch.Tensor | None, precision: str) -> torch.Tensor:
         """Return the softmax in float32, one row per row of ids; rows have the same length and need no mask."""
@@ -389,9 +382,9 @@ def prefetch(items: Iterable[_Item]) -> Iterator[_Item]:
     """Yield the items, computing the next one in another thread while the caller uses this one."""
     source = iter(items)
     with ThreadPoolExecutor(1) as pool:
-        coming = pool.submit(next, source, DONE)
-        while (item := coming.result()) is not DONE:
-            coming = pool.submit(next, source, DONE)
+        coming = pool.submit(next, source, None)
+        while (item := coming.result()) is not None:
+            coming = pool.submit(next, source, None)
             yield item
 
 

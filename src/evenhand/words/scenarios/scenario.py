@@ -16,7 +16,7 @@ from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, Document, TomlTable, read_document
 from evenhand.words.grammar import ENGLISH, agree, genders_of, with_articles
 from evenhand.words.library import build_table
-from evenhand.words.scenarios.people import Person, forms_of, gender_of
+from evenhand.words.persons import Person, forms_of, gender_of
 from evenhand.words.wordset import Table
 
 SHIPPED = "decision-scenarios"
