@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
-from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing, writing
+from evenhand.arrays import Matrix64
+from evenhand.errors import UsageError
 from evenhand.mitigations.maps import VectorMap
-from evenhand.mitigations.maps.store import arrays_of, build_map, describe_map, plain_json
+from evenhand.mitigations.maps.store import arrays_of, build_map, describe_map, read_record, write_record
 from evenhand.mitigations.maps.vectormap import steps_of
 from evenhand.models.encoders.hooks import InstalledMap, SiteMap, install
 from evenhand.models.encoders.sites import Site
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 
 When = Literal["test", "train+test"]
-FORMAT = 1
 METADATA = "evenhand-change"
 MOST_SITES = 5  # named in a representation
 
@@ -126,45 +122,22 @@ class SiteChange:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write sites, maps and report as safetensors; the file is complete or absent."""
-        from safetensors.numpy import save
-
         steps = [{"site": str(site), "map": describe_map(map)} for site, map in self.steps]
-        about = {"format": FORMAT, "steps": steps, "report": dict(self.report), "when": self.when}
-        about["sha256"] = self.digest
-        tensors = {
-            name: np.ascontiguousarray(array)
-            for number, (_, map) in enumerate(self.steps)
-            for name, array in arrays_of(map, f"{number}.").items()
-        }
-        with writing(Path(path)) as out:
-            out.write(save(tensors, metadata={METADATA: json.dumps(about, default=plain_json)}))
-        return Path(path)
+        about = {"steps": steps, "report": dict(self.report), "when": self.when, "sha256": self.digest}
+        arrays = [arrays_of(map, f"{number}.") for number, (_, map) in enumerate(self.steps)]
+        every = {name: array for some in arrays for name, array in some.items()}
+        return write_record(Path(path), METADATA, about, every)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SiteChange:
         """Load a change; raise `FormatError` if the file is damaged or something else."""
-        from safetensors import SafetensorError, safe_open
+        return read_record(Path(path), METADATA, cls._built, "change of a model", "SiteChange.save")
 
-        where = existing(Path(path))
-        try:
-            with safe_open(where, framework="numpy") as file:
-                metadata = dict(file.metadata() or {})
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            if METADATA not in metadata:
-                raise FormatError(f"{where}: not a change of a model", hint="such files are written by SiteChange.save")
-            about = json.loads(metadata[METADATA])
-            if about["format"] != FORMAT:
-                raise FormatError(f"{where}: format {about['format']!r}, this version reads {FORMAT}")
-            steps = tuple(
-                (Site.parse(step["site"]), build_map(step["map"], tensors, f"{number}."))
-                for number, step in enumerate(about["steps"])
-            )
-            change, expected = cls(steps, about["report"], about["when"]), about["sha256"]
-        except (SafetensorError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            raise FormatError(f"{where}: damaged change ({error})", hint="fit and save it again") from error
-        if change.digest != expected:
-            raise FormatError(f"{where}: the numbers do not match their checksum", hint="fit and save it again")
-        return change
+    @classmethod
+    def _built(cls, about: dict[str, Any], tensors: dict[str, Matrix64]) -> SiteChange:
+        steps = enumerate(about["steps"])
+        built = [(Site.parse(step["site"]), build_map(step["map"], tensors, f"{number}.")) for number, step in steps]
+        return cls(tuple(built), about["report"], about["when"])
 
     def __eq__(self, other: object) -> bool:
         return self.digest == other.digest if isinstance(other, SiteChange) else NotImplemented

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from evenhand.mitigations.maps.coordinates import (
 )
 from evenhand.mitigations.maps.vectormap import State, VectorMap
 
+RecordedT = TypeVar("RecordedT", bound="Recorded")
 FORMAT = 1
 METADATA = "evenhand-map"
 KINDS: dict[str, type[VectorMap]] = {
@@ -65,46 +67,72 @@ def arrays_of(vm: VectorMap, prefix: str = "") -> dict[str, Matrix64]:
     return arrays
 
 
+class Recorded(Protocol):
+    """What is stored: its digest is checked when it is read."""
+
+    @property
+    def digest(self) -> str:
+        """Hash of its numbers."""
+
+
 def save(vm: VectorMap, path: Path) -> Path:
     """Write the map; the file is complete or absent."""
+    return write_record(path, METADATA, {"map": describe_map(vm), "sha256": vm.digest}, arrays_of(vm))
+
+
+def load(path: Path) -> VectorMap:
+    """Load a map; raise `FormatError` if the file is not a map or is damaged."""
+    return read_record(path, METADATA, lambda about, tensors: build_map(about["map"], tensors), "map", "VectorMap.save")
+
+
+def write_record(path: Path, key: str, about: Mapping[str, object], arrays: Mapping[str, Matrix64]) -> Path:
+    """Write arrays as safetensors, with the rest as JSON under a key of the metadata."""
     from safetensors.numpy import save as to_bytes
 
-    about = {"format": FORMAT, "map": describe_map(vm), "sha256": vm.digest}
-    tensors = {name: np.ascontiguousarray(array) for name, array in arrays_of(vm).items()}
-    data = to_bytes(tensors, metadata={METADATA: json.dumps(about, default=plain_json)})
+    text = json.dumps({"format": FORMAT, **about}, default=plain_json)
+    data = to_bytes({name: np.ascontiguousarray(array) for name, array in arrays.items()}, metadata={key: text})
     with writing(path) as out:
         out.write(data)
     return path
 
 
-def load(path: Path) -> VectorMap:
-    """Load a map; raise `FormatError` if the file is not a map or is damaged."""
+def read_record(
+    path: Path, key: str, build: Callable[[dict[str, Any], dict[str, Matrix64]], RecordedT], what: str, writer: str
+) -> RecordedT:
+    """Return what a function builds from a file of `write_record`.
+
+    Args:
+        path: the file.
+        key: the key of the metadata.
+        build: takes the JSON and the arrays.
+        what: what the file holds, for messages.
+        writer: what writes such files, for messages.
+
+    Raises:
+        FormatError: If the file is something else, or is damaged.
+    """
     from safetensors import safe_open
 
+    hint = f"such files are written by {writer}"
     # numpy has no bfloat16 and no 8-bit floats, which raise errors of other types than damage does.
-    problem = foreign_errors(f"{path}: not a safetensors file of a map", hint="maps are written by VectorMap.save")
+    problem = foreign_errors(f"{path}: not a safetensors file of a {what}, or a damaged one", hint=hint)
     with problem, safe_open(existing(path), framework="numpy") as file:
         metadata = dict(file.metadata() or {})
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
-    return _rebuild(path, metadata, tensors)
-
-
-def _rebuild(path: Path, metadata: dict[str, str], tensors: dict[str, Matrix64]) -> VectorMap:
-    if METADATA not in metadata:
-        raise FormatError(f"{path}: not a map, although a safetensors file", hint="maps are written by VectorMap.save")
+    if key not in metadata:
+        raise FormatError(f"{path}: not a {what}, although a safetensors file", hint=hint)
     try:
-        about = json.loads(metadata[METADATA])
+        about = json.loads(metadata[key])
         if about["format"] != FORMAT:
-            raise FormatError(f"{path}: map format {about['format']!r}, this version reads {FORMAT}")
-        vm = build_map(about["map"], tensors)
-        expected = about["sha256"]
+            raise FormatError(f"{path}: {what} format {about['format']!r}, this version reads {FORMAT}")
+        made, expected = build(about, tensors), about["sha256"]
     except FormatError:
         raise
     except (EvenhandError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise FormatError(f"{path}: damaged map ({error})", hint="fit and save it again") from error
-    if vm.digest != expected:
+        raise FormatError(f"{path}: damaged {what} ({error})", hint="fit and save it again") from error
+    if made.digest != expected:
         raise FormatError(f"{path}: the numbers do not match their checksum", hint="fit and save it again")
-    return vm
+    return made
 
 
 def describe_map(vm: VectorMap) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,14 @@ from evenhand.arrays import Matrix, Rows
 from evenhand.errors import UsageError, VocabularyError
 from evenhand.mitigations.maps import DropCoordinates
 from evenhand.mitigations.method import Mitigation, Target, Variant, require_pairs, require_two_groups
+from evenhand.mitigations.parameters import check_choices
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.training.glove import GloveSettings, GloveSide, Progress, Term, as_vectors, train
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.models.vectors.lookup import find, locate
 from evenhand.subspaces.differences import as_pairs
 from evenhand.words import as_concept
+from evenhand.words import pairs as published_pairs
 
 if TYPE_CHECKING:
     from evenhand.corpus import Cooccurrence
@@ -102,28 +104,21 @@ class GNGloVe(Mitigation):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, options in (("variant", Variant), ("per", Per), ("form", Form)):
-            if getattr(self, name) not in get_args(options):
-                raise UsageError(
-                    f"unknown {name} {getattr(self, name)!r}", hint=f"use {' or '.join(get_args(options))}"
-                )
+        check_choices(self)
         if self.dim < 2 or not (0 <= self.apart < np.inf and 0 <= self.neutral < np.inf):
             raise UsageError(
                 f"dim must be at least 2, and apart and neutral at least 0; "
                 f"got {self.dim}, {self.apart} and {self.neutral}"
             )
         if self.pairs is not None:
-            object.__setattr__(self, "pairs", as_pairs(self.pairs))
-            if not self.pairs:
-                raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
+            object.__setattr__(self, "pairs", given_pairs(self.pairs))
         self._settings()
 
     def _check(self, concept: Concept) -> None:
         require_two_groups(
             concept, "GN-GloVe", hint="use inlp or leace on trained vectors, which take any number of groups"
         )
-        if self.pairs is None and concept.name != "gender":
-            require_pairs(concept, "GN-GloVe", hint="GNGloVe(pairs=[(a, b), ...])")
+        pairs_for(concept, self.pairs, "GN-GloVe", hint="GNGloVe(pairs=[(a, b), ...])")
 
     def _fit_subject(self, subject: Subject, concept: Concept) -> NoReturn:
         raise UsageError(f"{self.id} has no map for {subject.name}", hint=HOW)  # no subject has counts: see works_on
@@ -132,7 +127,7 @@ class GNGloVe(Mitigation):
         """Train vectors for the words of the counts; parameters and missing list words are in their history."""
         about, settings = as_concept(concept), self._settings()
         self.check_concept(about)
-        pairs, poles = self._pairs(about), _poles(about)
+        pairs, poles = pairs_for(about, self.pairs, "GN-GloVe"), _poles(about)
         lists = listed(counts, pairs, poles=poles, by_listed=self.variant == "released")
         rng = np.random.default_rng(self.seed)
         word, context = (GloveSide.start(len(counts.words), settings, rng) for _ in range(2))
@@ -157,13 +152,6 @@ class GNGloVe(Mitigation):
         numbers = self.dim, self.epochs, self.x_max, self.alpha, self.rate
         return GloveSettings(*numbers, optimiser=optimiser, clip=self.clip, block=self.block, seed=self.seed)
 
-    def _pairs(self, concept: Concept) -> WordPairs:
-        if self.pairs is None and concept.name == "gender":
-            from evenhand.words import pairs
-
-            return tuple(pairs(PUBLISHED_PAIRS))
-        return tuple(concept.pairs) if self.pairs is None else as_pairs(self.pairs)
-
     def _weight(self, counts: Cooccurrence) -> Single:
         entries = np.bincount(counts.matrix.nonzero()[0], minlength=len(counts.words))
         weight = np.ones(len(entries)) if self.per == "entry" else 1 / np.maximum(entries, 1)
@@ -180,6 +168,24 @@ class GNGloVe(Mitigation):
             "words_missing": list(lists.coverage.missing),
             "coverage": lists.coverage.to_dict(),
         }
+
+
+def given_pairs(pairs: Iterable[Sequence[str]]) -> WordPairs:
+    """Return the pairs that a method was given; raise `UsageError` if there are none."""
+    found = as_pairs(pairs)
+    if not found:
+        raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
+    return found
+
+
+def pairs_for(concept: Concept, given: Iterable[Sequence[str]] | None, method: str, *, hint: str = "") -> WordPairs:
+    """Return the pairs that were given, the published ones for gender, or those of the concept."""
+    if given is not None:
+        return as_pairs(given)
+    if concept.name == "gender":
+        return tuple(published_pairs(PUBLISHED_PAIRS))
+    require_pairs(concept, method, hint=hint)
+    return tuple(concept.pairs)
 
 
 def _poles(concept: Concept) -> tuple[str, str]:

@@ -13,18 +13,17 @@ from evenhand.errors import UsageError, VocabularyError, require
 from evenhand.mitigations.labelled_words import biased
 from evenhand.mitigations.maps import Encoder
 from evenhand.mitigations.maps.vectormap import Tensor
-from evenhand.mitigations.method import require_pairs, require_two_groups
+from evenhand.mitigations.method import require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
+from evenhand.mitigations.training.gn_glove import given_pairs, pairs_for
 from evenhand.mitigations.training.ran import listed_words
 from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Coverage, Vectors
-from evenhand.subspaces.differences import as_pairs
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
 
 
-PUBLISHED_PAIRS = "gn-glove-pairs"
 PUBLISHED_STEREOTYPES = ("gp-stereotype-female", "gp-stereotype-male")
 PUBLISHED_NEUTRAL = "gp-neutral"
 CLASSES = ("first", "second", "stereotype", "neutral")
@@ -109,17 +108,14 @@ class GP(VectorMethod):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, tuple(getattr(self, name)))
         if self.pairs is not None:
-            object.__setattr__(self, "pairs", as_pairs(self.pairs))
-            if not self.pairs:
-                raise UsageError("pairs is empty", hint="give pairs=[(a, b), ...], or leave it out")
+            object.__setattr__(self, "pairs", given_pairs(self.pairs))
 
     def _check(self, concept: Concept) -> None:
         counts = (self.epochs, self.batch, self.head_epochs, self.joint_epochs, self.threads)
         if min(counts) < 1 or not (0 <= self.dropout < 1 and 0 <= self.joint_dropout < 1):
             raise UsageError("epochs, batch and threads must be positive, dropout at least 0 and below 1")
         require_two_groups(concept, "GP")
-        if self.pairs is None and concept.name != "gender":
-            require_pairs(concept, "GP", hint="GP(pairs=[(a, b), ...])")
+        pairs_for(concept, self.pairs, "GP", hint="GP(pairs=[(a, b), ...])")
 
     def _fit(self, v: Vectors, concept: Concept) -> Encoder:
         lists = self._lists(v, concept)
@@ -133,7 +129,7 @@ class GP(VectorMethod):
         return self._reported(Encoder(weight, bias), v, lists.coverage, details)
 
     def _lists(self, v: Vectors, concept: Concept) -> Lists:
-        pairs = self._pairs(concept)
+        pairs = pairs_for(concept, self.pairs, "GP")
         spellings = [(v.find(a), v.find(b)) for a, b in pairs]
         complete = [(v.index[a], v.index[b]) for a, b in spellings if a is not None and b is not None]
         _, coverage = v.locate([word for pair in pairs for word in pair])
@@ -147,15 +143,6 @@ class GP(VectorMethod):
                 hint="set pairs, stereotypes or neutral to words that these vectors have",
             )
         return lists
-
-    def _pairs(self, concept: Concept) -> tuple[tuple[str, str], ...]:
-        if self.pairs is not None:
-            return as_pairs(self.pairs)
-        if concept.name == "gender":
-            from evenhand.words import pairs
-
-            return tuple(pairs(PUBLISHED_PAIRS))
-        return tuple(concept.pairs)
 
     def _other_lists(self, v: Vectors, concept: Concept) -> tuple[Rows, Rows, Coverage]:
         """Return rows of stereotypical and neutral words: given, published, or the most and least biased words."""
