@@ -28,6 +28,7 @@ SMALLER = {
     r"--workers 8|--jobs 4": "",  # one process computes the same, sooner
     r"--sweep-lambda \S+": "--sweep-lambda 0,0.1",
     r"--limit 100": "--limit 2",
+    r"--time-limit 600": "--epochs 1",
     r"/srv/runs": "srv/runs",
 }
 QUICK = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -66,6 +68,23 @@ def test_in_a_pipeline_and_a_grid_search() -> None:
     assert LogisticRegression().fit(rows, labels).score(rows, labels) > 0.95
     search = GridSearchCV(pipeline, {"debias__method": ["linear", LinearProjection(k=1)]}, cv=2).fit(rows, labels)
     assert search.best_estimator_[0].vectors is VECTORS
+
+
+def test_the_columns_of_a_data_frame_have_names() -> None:
+    pytest.importorskip("pandas")
+    debias = Debias("linear", GENDER, VECTORS).fit()
+    assert list(debias.get_feature_names_out()) == ["debias0", "debias1", "debias2"]
+    frame = debias.set_output(transform="pandas").transform(MATRIX)
+    assert list(frame.columns) == ["debias0", "debias1", "debias2"]
+    np.testing.assert_allclose(frame.to_numpy(), WITHOUT_FIRST, atol=1e-6)
+    pipeline = make_pipeline(Debias("linear", GENDER, VECTORS), LogisticRegression()).set_output(transform="polars")
+    assert pipeline.fit(MATRIX, [1, 0, 1, 0]).predict(MATRIX).shape == (4,)
+
+
+def test_a_pickled_pipeline_predicts_the_same() -> None:
+    pipeline = make_pipeline(Debias("linear", GENDER, VECTORS), LogisticRegression()).fit(MATRIX, [1, 0, 1, 0])
+    again = pickle.loads(pickle.dumps(pipeline))
+    np.testing.assert_array_equal(again.predict_proba(MATRIX), pipeline.predict_proba(MATRIX))
 
 
 def test_before_fit_the_error_is_of_both_libraries() -> None:

@@ -142,4 +142,5 @@ def test_the_conda_recipe_has_the_dependencies_of_the_project() -> None:
     needed = {entry.replace(" ", "") for entry in recipe["requirements"]["run"] if not entry.startswith("python ")}
     assert needed == set(PROJECT["project"]["dependencies"])
     assert recipe["context"]["version"] == PROJECT["project"]["version"]
+    assert f">={recipe['context']['python_min']}" == PROJECT["project"]["requires-python"]
     assert recipe["build"]["python"]["entry_points"] == ["evenhand = evenhand.cli:main"]

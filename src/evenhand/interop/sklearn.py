@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import NotFittedError
 
 from evenhand import mitigations
@@ -19,7 +19,7 @@ class NotFittedYetError(UsageError, NotFittedError):  # type: ignore[misc]
     """`transform` was called before `fit`; an error of both evenhand and scikit-learn."""
 
 
-class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Fit a map on vectors with their words, and apply it to any rows of the same dimension.
 
     A mitigation is fitted on words, which the rows in a pipeline do not have: pass the vectors to the constructor, or
@@ -50,6 +50,7 @@ class Debias(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         vectors = self._training_vectors(X)
         self.map_ = self._method().fit(vectors, self.concept)  # type: ignore[arg-type]
         self.n_features_in_ = vectors.dim
+        self._n_features_out = self.map_.out_dim_of(vectors.dim)  # for `get_feature_names_out` and `set_output`
         return self
 
     def transform(self, X: Any) -> Any:
