@@ -24,7 +24,6 @@ from evenhand.progress import tell
 
 if TYPE_CHECKING:
     import torch
-    from transformers.pytorch_utils import Conv1D
 
 
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -246,37 +245,26 @@ def use_onednn(model: torch.nn.Module) -> None:
     if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):  # torch was built without oneDNN
         return
     for module in model.modules():
-        if type(module) is torch.nn.Linear:
+        if type(module) is torch.nn.Linear or type(module).__name__ == "Conv1D":
             module.forward = MethodType(_linear, module)
-        elif type(module).__name__ == "Conv1D":
-            module.forward = MethodType(_transposed, module)
 
 
-def _linear(layer: torch.nn.Linear, input: torch.Tensor) -> torch.Tensor:
-    if _is_large(input, layer.weight):
-        return _product(input, layer.weight, layer.bias)
-    return type(layer).forward(layer, input)
-
-
-def _transposed(layer: Conv1D, x: torch.Tensor) -> torch.Tensor:
-    if _is_large(x, layer.weight):
-        return _product(x, layer.weight.T, layer.bias)
-    return type(layer).forward(layer, x)
-
-
-def _is_large(input: torch.Tensor, weight: torch.Tensor) -> bool:
+def _linear(layer: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
     import torch
 
-    return (
-        not torch.is_grad_enabled()  # the product has no gradient
-        and input.dtype == weight.dtype == torch.float32
-        and input.device.type == weight.device.type == "cpu"
-        and input.numel() // max(1, input.shape[-1]) * weight.numel() >= FEWEST_PRODUCTS
-    )
+    weight = layer.weight if isinstance(layer, torch.nn.Linear) else layer.weight.T
+    if (
+        torch.is_grad_enabled()  # the product has no gradient
+        or not x.dtype == weight.dtype == torch.float32
+        or not x.device.type == weight.device.type == "cpu"
+        or x.numel() * len(weight) < FEWEST_PRODUCTS
+    ):
+        return type(layer).forward(layer, x)
+    return _product(x, weight, layer.bias)
 
 
-def _product(input: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+def _product(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
     import torch
 
-    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, weight, bias, "none", [], "")
+    product: torch.Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return product

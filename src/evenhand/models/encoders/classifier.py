@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows
-from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, few, require, unknown_name
+from evenhand.errors import DegenerateError, FormatError, UsageError, few, require, unknown_name
 from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.tokenizing import check_texts, encode
@@ -74,27 +74,13 @@ class TextClassifier:
         tokenizer = self.transformer.tokenizer
         ids: list[list[int]] = encode(tokenizer, list(check_texts(texts)), verbose=False)["input_ids"]
         lengths = [len(row) for row in ids]
-        longest = int(np.argmax(lengths)) if lengths else 0
-        if lengths and lengths[longest] > self.transformer.window:
-            raise TextTooLongError(
-                f"text {longest} has {lengths[longest]:,} tokens, and the model reads {self.transformer.window:,}",
-                hint="split the text, or shorten it",
-            )
+        self.transformer.check_lengths(lengths, self.transformer.window)
         probabilities = np.zeros((len(ids), len(self.labels)))
-        padding = self.transformer.tokenizer.pad_token_id or 0
 
         def compute(rows: Rows) -> None:
-            width = max(1, max(lengths[row] for row in rows))
-            batch = np.full((len(rows), width), padding, dtype=np.int64)
-            mask = np.zeros((len(rows), width), dtype=np.int64)
-            for place, row in enumerate(rows):
-                batch[place, : lengths[row]] = ids[row]
-                mask[place, : lengths[row]] = 1
-            self.transformer.check_ids(batch)
+            inputs = self.transformer.padded([ids[row] for row in rows])
             with torch.inference_mode(), model_errors(model):
-                logits = model(
-                    input_ids=torch.from_numpy(batch).to(device), attention_mask=torch.from_numpy(mask).to(device)
-                ).logits.float()
+                logits = model(**inputs).logits.float()
             if logits.shape != (len(rows), len(self.labels)):
                 raise FormatError(
                     f"{self.name}: {tuple(logits.shape)} numbers for {len(rows)} texts and {len(self.labels)} labels",

@@ -20,7 +20,6 @@ from evenhand.errors import (
     DegenerateError,
     EvenhandWarning,
     FormatError,
-    TextTooLongError,
     UsageError,
     VocabularyError,
     few,
@@ -235,7 +234,7 @@ class TransformerSentences:
         model, device = self.transformer.model, self.transformer.device
 
         def compute(rows: Rows) -> None:
-            keep(rows.tolist(), self._hidden_states(self._padded([ids[row] for row in rows]), layers))
+            keep(rows.tolist(), self._hidden_states(self.transformer.padded([ids[row] for row in rows]), layers))
 
         def compute_trees(rows: Rows) -> None:
             chosen = [trees[row] for row in rows]
@@ -250,20 +249,6 @@ class TransformerSentences:
         self.transformer.check_ids(np.concatenate(ids))
         trees = plant([np.array(row, dtype=np.int64) for row in ids], longest=min(tokens, LONGEST_ROW))
         run_in_batches([len(tree.ids) for tree in trees], compute_trees, tokens=tokens, unit="groups of texts")
-
-    def _padded(self, ids: list[list[int]]) -> dict[str, torch.Tensor]:
-        """Return the inputs of the model for texts, padded on the right, so that every token has its own position."""
-        torch = require("torch", extra="models")
-        longest = max(map(len, ids))
-        # RoBERTa and its kin number positions by the tokens that are not padding.
-        rows = np.full((len(ids), longest), self.transformer.tokenizer.pad_token_id or 0, dtype=np.int64)
-        mask = np.zeros((len(ids), longest), dtype=np.int64)
-        for row, sequence in enumerate(ids):
-            rows[row, : len(sequence)] = sequence
-            mask[row, : len(sequence)] = 1
-        self.transformer.check_ids(rows)
-        both = {"input_ids": rows, "attention_mask": mask}
-        return {name: torch.from_numpy(array).to(self.transformer.device) for name, array in both.items()}
 
     def _hidden_states(self, inputs: dict[str, torch.Tensor], layers: list[int]) -> list[torch.Tensor]:
         """Return the states of the chosen layers, (rows, longest, dimensions) each; the body runs without its head."""
@@ -282,12 +267,7 @@ class TransformerSentences:
 
     def _check_lengths(self, lengths: list[int]) -> None:
         limit = self.transformer.window + self.transformer.reserved  # no state stands behind a reserved token
-        longest = int(np.argmax(lengths)) if lengths else 0
-        if lengths and lengths[longest] > limit:
-            raise TextTooLongError(
-                f"text {longest} has {lengths[longest]:,} tokens, and the model reads {limit:,}",
-                hint="split the text, or shorten it",
-            )
+        self.transformer.check_lengths(lengths, limit)
         if lengths and min(lengths) == 0:
             raise UsageError(f"text {lengths.index(0)} has no tokens", hint="leave empty texts out")
 

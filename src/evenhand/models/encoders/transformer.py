@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evenhand.arrays import Rows
-from evenhand.errors import FormatError
+from evenhand.errors import FormatError, TextTooLongError, require
 from evenhand.models.device import resolve_device, resolve_precision, torch_dtype, use_onednn
 from evenhand.models.encoders.hooks import restore_maps
 from evenhand.models.gguf import find_gguf, read_gguf
@@ -19,6 +20,7 @@ from evenhand.models.huggingface import LoadedModel, load_tokenizer, read_model
 from evenhand.models.huggingface_folder import ModelKind, model_kind, resolve_folder
 
 if TYPE_CHECKING:
+    from torch import Tensor
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
@@ -107,6 +109,28 @@ class Transformer:
             "device": self.device,
             "notes": list(self.notes),
         }
+
+    def padded(self, ids: Sequence[Sequence[int] | Rows]) -> dict[str, Tensor]:
+        """Return the inputs of the model for texts, padded on the right, so that every token has its own position."""
+        torch = require("torch", extra="models")
+        # RoBERTa and its kin number positions by the tokens that are not padding.
+        rows = np.full((len(ids), max(1, *map(len, ids))), self.tokenizer.pad_token_id or 0, dtype=np.int64)
+        mask = np.zeros_like(rows)
+        for row, sequence in enumerate(ids):
+            rows[row, : len(sequence)] = sequence
+            mask[row, : len(sequence)] = 1
+        self.check_ids(rows)
+        both = {"input_ids": rows, "attention_mask": mask}
+        return {name: torch.from_numpy(array).to(self.device) for name, array in both.items()}
+
+    def check_lengths(self, lengths: Sequence[int], limit: int) -> None:
+        """Raise `TextTooLongError` for a text of more tokens than a limit."""
+        longest = int(np.argmax(lengths)) if lengths else 0
+        if lengths and lengths[longest] > limit:
+            raise TextTooLongError(
+                f"text {longest} has {lengths[longest]:,} tokens, and the model reads {limit:,}",
+                hint="split the text, or shorten it",
+            )
 
     def check_ids(self, ids: Rows) -> None:
         """Raise `FormatError` for ids beyond the embedding table; on a GPU they would make the device unusable."""

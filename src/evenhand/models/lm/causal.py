@@ -30,7 +30,7 @@ from evenhand.models.lm.likelihood import (
     score_fillers,
     warn_windowed,
 )
-from evenhand.models.lm.sampling import batches_of, sample
+from evenhand.models.lm.sampling import batches_of, sample, uniform_draws
 from evenhand.models.shared_beginnings import LONGEST_ROW, TokenTree, plant, reads_trees, tree_inputs
 from evenhand.models.tokenizing import Beginning, beginning_of, check_texts, encode_one, encode_texts, tokenizer_errors
 from evenhand.progress import tell
@@ -159,7 +159,7 @@ class CausalLM:
         texts: list[str] = []
         for low in range(0, samples, batch):
             numbers = range(first_text + low, first_text + min(low + batch, samples))
-            uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in numbers])
+            uniform = uniform_draws(seed, numbers, tokens)
             texts += self._texts([first] * len(numbers), uniform, temperature)
             if progress:
                 progress(len(texts), samples, "samples")
@@ -219,7 +219,7 @@ class CausalLM:
                 f"{temperature}, are not possible",
                 hint=f"use at least 1 of each, and at most {self.window - longest} tokens",
             )
-        uniform = np.stack([np.random.default_rng([seed, i]).random(tokens, dtype=np.float32) for i in range(samples)])
+        uniform = uniform_draws(seed, range(samples), tokens)
         texts: list[list[str]] = [[""] * samples for _ in first]
         cells = [(row, i) for row in range(len(first)) for i in range(samples)]
         parts = batches_of([len(first[row]) for row, _ in cells], batch, mixed=self._repeats(longest + tokens))

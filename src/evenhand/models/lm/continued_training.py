@@ -12,10 +12,11 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -30,7 +31,7 @@ from evenhand.models.encoders.transformer import load_model
 from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import model_kind, resolve_folder
 from evenhand.models.lm.forward import logits_at
-from evenhand.models.tokenizing import encode, save_tokenizer, sentence_tokenizer
+from evenhand.models.tokenizing import Tokenize, encode, save_tokenizer, sentence_tokenizer
 from evenhand.models.training import AdamWSettings, Training, adamw, seeded
 from evenhand.progress import Progress
 from evenhand.version import __version__
@@ -219,21 +220,7 @@ def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: 
 
     What does not fill the last row is left out.
     """
-    tokenize = sentence_tokenizer(tokenizer)
-    parts: list[Rows] = []
-    some: list[str] = []
-
-    def flush() -> None:
-        ids = [number for text in tokenize(some) for number in (*text, special.last)]
-        parts.append(np.array(ids, dtype=np.int32))
-        some.clear()
-
-    for text in texts:
-        some.append(text)
-        if len(some) == TEXTS_AT_ONCE:
-            flush()
-    flush()
-    stream = np.concatenate(parts)
+    stream = _stream(texts, sentence_tokenizer(tokenizer), [special.last])
     inner = block - 2
     rows = stream[: len(stream) // inner * inner].reshape(-1, inner)
     return np.pad(rows, ((0, 0), (1, 1)), constant_values=((0, 0), (special.first, special.last)))
@@ -242,22 +229,21 @@ def cut_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: 
 def _causal_blocks(texts: Iterable[str], tokenizer: PreTrainedTokenizerBase, block: int) -> Rows:
     """Return the texts as rows of `block` ids; the token for the end of a text stands between texts."""
     end = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.bos_token_id
-    parts: list[Rows] = []
-    some: list[str] = []
 
-    def flush() -> None:
-        encoded = encode(tokenizer, some, add_special_tokens=False, verbose=False)["input_ids"] if some else []
-        closing = [] if end is None else [end]
-        parts.append(np.array([id for ids in encoded for id in (*ids, *closing)], dtype=np.int32))
-        some.clear()
+    def tokenize(some: Sequence[str]) -> list[list[int]]:
+        ids: list[list[int]] = encode(tokenizer, some, add_special_tokens=False, verbose=False)["input_ids"]
+        return ids
 
-    for text in texts:
-        some.append(text)
-        if len(some) == TEXTS_AT_ONCE:
-            flush()
-    flush()
-    stream = np.concatenate(parts)
+    stream = _stream(texts, tokenize, [] if end is None else [end])
     return stream[: len(stream) // block * block].reshape(-1, block)
+
+
+def _stream(texts: Iterable[str], tokenize: Tokenize, closing: Sequence[int]) -> Rows:
+    """Return the ids of all texts one behind the other, each followed by some more."""
+    parts, every = [np.empty(0, dtype=np.int32)], iter(texts)
+    while some := list(islice(every, TEXTS_AT_ONCE)):
+        parts.append(np.array([id for ids in tokenize(some) for id in (*ids, *closing)], dtype=np.int32))
+    return np.concatenate(parts)
 
 
 class Masked(NamedTuple):

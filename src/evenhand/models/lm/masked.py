@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evenhand.arrays import Matrix64, Rows, Vector64
-from evenhand.errors import DegenerateError, FormatError, TextTooLongError, UsageError, require
+from evenhand.errors import DegenerateError, FormatError, UsageError, require
 from evenhand.models.device import model_errors, run_in_batches, tokens_at_once
 from evenhand.models.encoders.transformer import Transformer
 from evenhand.models.huggingface_folder import read_weight_headers
@@ -143,12 +143,7 @@ class MaskedLM:
         torch = require("torch", extra="models")
         encoded = self._encode(texts)
         inputs = [np.concatenate([text.before, text.ids, text.after]) for text in encoded]
-        for number, ids in enumerate(inputs):
-            if len(ids) > self.transformer.window:
-                raise TextTooLongError(
-                    f"text {number} has {len(ids):,} tokens, and the model reads {self.transformer.window:,}",
-                    hint="split the text, or shorten it",
-                )
+        self.transformer.check_lengths([len(ids) for ids in inputs], self.transformer.window)
         scores = [TokenScores.unscored(text) for text in encoded]
 
         def compute(rows: Rows) -> None:
@@ -300,19 +295,9 @@ class MaskedLM:
     def _forward(self, inputs: list[Rows], rows: Rows, columns: Rows, attention: bool = False) -> Any:
         """Return the model's output with the logits at the chosen positions."""
         torch = require("torch", extra="models")
-        longest = max(len(ids) for ids in inputs)
-        pad = self.transformer.tokenizer.pad_token_id
-        padded = np.full((len(inputs), longest), 0 if pad is None else pad, dtype=np.int64)
-        mask = np.zeros((len(inputs), longest), dtype=np.int64)
-        for row, ids in enumerate(inputs):
-            padded[row, : len(ids)] = ids
-            mask[row, : len(ids)] = 1
-        self.transformer.check_ids(padded)
-        tensors = [torch.from_numpy(array).to(self._device) for array in (rows, columns, padded, mask)]
-        options = {"output_attentions": True} if attention else {}
-        return logits_at(
-            self.transformer.model, *tensors[:2], input_ids=tensors[2], attention_mask=tensors[3], **options
-        )
+        line, column = (torch.from_numpy(array).to(self._device) for array in (rows, columns))
+        options: dict[str, object] = {"output_attentions": True} if attention else {}
+        return logits_at(self.transformer.model, line, column, **self.transformer.padded(inputs), **options)
 
     def _attention(self, output: Any, lengths: list[int]) -> torch.Tensor:
         """Return the attention that each token receives, (texts, tokens): mean over layers, heads and real tokens."""

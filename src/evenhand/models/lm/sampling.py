@@ -44,6 +44,19 @@ def batches_of(lengths: Sequence[int], most: int, *, mixed: bool) -> list[list[i
     return batches
 
 
+def uniform_draws(seed: int, numbers: range, count: int) -> NDArray[np.float32]:
+    """Return uniform random numbers, (texts, count), that depend on the seed and the number of each text alone."""
+    return np.stack([np.random.default_rng([seed, number]).random(count, dtype=np.float32) for number in numbers])
+
+
+def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
+    """Return the token of each row at which the cumulative probability exceeds a uniform number."""
+    cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
+    # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
+    tokens = cumulative.searchsorted((uniform * cumulative[:, -1])[:, None], right=True)
+    return tokens[:, 0].clamp_(max=logits.shape[-1] - 1)
+
+
 def sample(
     model: PreTrainedModel,
     first: Sequence[Sequence[int]],
@@ -72,19 +85,16 @@ def sample(
     with torch.inference_mode():
         batch = _Batch.read(model, [tuple(ids) for ids in first], repeats=repeats)
         for step, number in enumerate(draws, start=1):
-            cumulative = torch.softmax(batch.logits.float() / temperature, dim=-1).cumsum(dim=-1)
-            # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
-            drawn = torch.searchsorted(cumulative, (number[batch.rows] * cumulative[:, -1])[:, None], right=True)
-            drawn = drawn.clamp_(max=cumulative.shape[-1] - 1)
-            for row, token in zip(batch.rows.tolist(), drawn[:, 0].tolist(), strict=True):
+            drawn = draw_tokens(batch.logits.float() / temperature, number[batch.rows])
+            for row, token in zip(batch.rows.tolist(), drawn.tolist(), strict=True):
                 texts[row].append(token)
-            batch.done |= torch.isin(drawn[:, 0], ending)
+            batch.done |= torch.isin(drawn, ending)
             left = torch.nonzero(~batch.done)[:, 0]
             if not len(left) or step == len(draws):
                 break
             if drops and len(left) <= MOST_LEFT * len(batch.rows) and batch.keep(left):
                 drawn = drawn[left]
-            batch.go_on(drawn)
+            batch.go_on(drawn[:, None])
     return texts
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch.nn import functional
 
 from evenhand.arrays import Matrix64, Rows
 from evenhand.errors import DegenerateError, UsageError
@@ -18,6 +19,7 @@ from evenhand.models.device import pad
 from evenhand.models.lm.awd_lstm.corpus import EOS, Tokens, TokenVocabulary, columns, line_tokens
 from evenhand.models.lm.awd_lstm.network import AWDLSTM
 from evenhand.models.lm.likelihood import TextScores, TokenScores, check_scores, check_seed, score_fillers
+from evenhand.models.lm.sampling import draw_tokens, uniform_draws
 from evenhand.models.tokenizing import check_texts
 
 CHUNK = 4096  # predictions scored at a time; bounds memory and does not change the result
@@ -76,8 +78,6 @@ class WordLikelihood:
         return score_fillers(self, contexts, fillers, None)
 
     def _score_texts(self, texts: Sequence[str], batch: int) -> list[TokenScores]:
-        import torch
-
         scores = self.token_ids(texts)
         first = np.array([self.vocabulary.index[EOS]] if EOS in self.vocabulary else [], dtype=np.int64)
         sequences = [np.concatenate([first, score.ids]) for score in scores]
@@ -98,8 +98,6 @@ class WordLikelihood:
 
     def _score(self, sequences: list[np.ndarray]) -> Matrix64:
         """Return the log-probabilities of tokens of sequences, read side by side with their states carried along."""
-        import torch
-
         ids, lengths = (torch.from_numpy(array).to(self.model.device) for array in pad(sequences))
         parts: list[torch.Tensor] = []
         step = max(1, SCORES_AT_ONCE // (self.model.words * len(sequences)))
@@ -137,8 +135,6 @@ def token_scores(logits: torch.Tensor, targets: torch.Tensor, counts: torch.Tens
         targets: the next tokens, (rows, steps).
         counts: how many targets of each row count, (rows,).
     """
-    import torch
-
     scores = logits.float().log_softmax(dim=-1).gather(-1, targets[..., None])[..., 0].double()
     return scores.masked_fill(torch.arange(scores.shape[1], device=scores.device) >= counts[:, None], 0.0)
 
@@ -158,9 +154,6 @@ def perplexity(model: AWDLSTM, tokens: Tokens, *, batch: int = 1, dtype: torch.d
 
 def mean_loss(model: AWDLSTM, text: torch.Tensor, *, dtype: torch.dtype | None = None) -> float:
     """Return the mean negative log-probability over columns of text (steps, batch), without dropout."""
-    import torch
-    from torch.nn import functional
-
     training = model.training
     model.eval()
     try:
@@ -224,7 +217,7 @@ def generate(
     result = np.empty((samples, tokens), np.int32)
     for low in range(0, samples, batch):
         numbers = range(low, min(low + batch, samples))
-        draws = _uniform(seed, range(first_text + low, first_text + numbers.stop), 1 + burn_in + tokens)
+        draws = uniform_draws(seed, range(first_text + low, first_text + numbers.stop), 1 + burn_in + tokens)
         result[low : numbers.stop] = _sample(model, draws, temperature, first)[:, burn_in:]
         if progress:
             progress(numbers.stop, samples, "samples")
@@ -244,11 +237,6 @@ def write_samples(path: str | Path, samples: Tokens, vocabulary: TokenVocabulary
     return Path(path)
 
 
-def _uniform(seed: int, numbers: range, count: int) -> NDArray[np.float32]:
-    """Return uniform random numbers, (samples, count), that depend on the seed and the sample's number alone."""
-    return np.stack([np.random.default_rng([seed, number]).random(count, dtype=np.float32) for number in numbers])
-
-
 @torch.no_grad()  # type: ignore[untyped-decorator,unused-ignore]
 def _sample(model: AWDLSTM, draws: NDArray[np.float32], temperature: float, first: int | None) -> Tokens:
     training = model.training
@@ -261,19 +249,11 @@ def _sample(model: AWDLSTM, draws: NDArray[np.float32], temperature: float, firs
         result = torch.empty((len(uniform) - 1, len(current)), dtype=torch.int32, device=model.device)
         for step in range(1, len(uniform)):
             logits, state, *_ = model(current[None], state)
-            current = _choose(logits[0].float() / temperature, uniform[step])
+            current = draw_tokens(logits[0].float() / temperature, uniform[step])
             result[step - 1] = current
         return np.ascontiguousarray(result.cpu().numpy().T)
     finally:
         model.train(training)
-
-
-def _choose(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
-    """Return the word at which the cumulative probability exceeds a uniform number."""
-    cumulative = torch.softmax(logits, dim=-1).cumsum(dim=-1)
-    # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last word.
-    words = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)
-    return words[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 
 def _check(
