@@ -311,3 +311,16 @@ def test_a_long_description_keeps_its_end() -> None:
         "about 10 min left"
     )
     assert len(terminal._shortened("x" * 99, 30)) == 30
+
+
+def test_what_servers_will_be_asked_in_words() -> None:
+    from evenhand.audit.workload import Foreseen
+    from evenhand.models.endpoint.views import Demand
+
+    assert str(Foreseen()) == ""
+    asked = Foreseen({"a": Demand(2, 0, 1500.4, 20.0), "b": Demand(1, 0, 10.0, 5.0)})
+    assert str(asked) == "3 requests to the server; billed are about 1,510 tokens read and at most 25 written"
+    assert asked.to_dict() == {"foreseen": asked.total().to_dict()}
+    rest = Foreseen({"a": Demand(1, 2, 1.0, 1.0)}, uncounted=1)
+    assert str(rest).endswith("written; 2 answers of an earlier run will be reused; 1 cell could not be counted")
+    assert Foreseen(uncounted=2).to_dict() == {}

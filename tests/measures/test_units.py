@@ -21,6 +21,7 @@ from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.registry import as_measurements
 from evenhand.models.lm.chat import Choices
 from evenhand.models.outcomes import Outcomes
+from recorded_numbers import check
 from scripted_model import ScriptedModel
 
 Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]
@@ -271,6 +272,24 @@ def test_units_have_the_value_and_tests_have_p_values(asked: dict[str, Asked], i
         assert m_null(m) is None or m.p_value is not None or m.interval is None, m.score
         again = measures.Measurement.from_dict(json.loads(json.dumps(m.to_dict())))
         assert [units.unit for units in again.units] == [units.unit for units in m.units]
+
+
+@pytest.mark.parametrize(
+    "id", [id for id in measures.ids() if measures.info(id).family not in BY_VECTORS and id not in WITHOUT]
+)
+def test_the_numbers_are_the_recorded_ones(asked: dict[str, Asked], id: str) -> None:
+    found = {
+        f"{number} {m.score}": {
+            "value": m.value,
+            "interval": m.interval,
+            "p": m.p_value,
+            "n": m.n,
+            "details": m.details,
+            "items": m.items,
+        }
+        for number, m in enumerate(as_measurements(asked[id]()))
+    }
+    check(f"measure {id}", found)
 
 
 def m_null(m: measures.Measurement) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import evenhand as eh
 from evenhand.errors import FormatError, UsageError
 from evenhand.mitigations import Mitigation, SiteChange, TextChange, VectorMap, VectorMethod, apply_methods, get, ids
 from evenhand.mitigations.decoding.self_debias import DecodingChange
-from evenhand.mitigations.method import check_methods, composed, keeping_state, state_folder
+from evenhand.mitigations.method import chain_report, check_methods, composed, keeping_state, state_folder
 from evenhand.mitigations.training.fine_tuning import TrainedWeights
 from evenhand.subjects import Subject
 
@@ -166,3 +167,13 @@ def test_a_subject_that_cannot_be_written_says_so(corpus: Path, tmp_path: Path) 
 def test_the_base_class_is_abstract() -> None:
     with pytest.raises(TypeError, match="abstract"):
         Mitigation()  # type: ignore[abstract]
+
+
+def test_a_chain_of_two_reports_both_and_one_change_itself() -> None:
+    first, second = (SimpleNamespace(report={"method": name}) for name in ("linear", "hard"))
+    assert chain_report([]) == {}
+    assert chain_report([first]) == {"method": "linear"}
+    assert chain_report([first, second]) == {
+        "method": "linear.hard",
+        "chain": [{"method": "linear"}, {"method": "hard"}],
+    }

@@ -58,6 +58,8 @@ def test_small_vocabularies_share_the_words_equally() -> None:
     found = biased(leaning(60), GENDER, per_class=7500, neutral=0)
     assert found.classes == ("female", "male")
     assert np.bincount(found.y).tolist() == [20, 20]
+    with_neutral = biased(leaning(60), GENDER, per_class=10, neutral=7500, neutral_below=1.0)
+    assert np.bincount(with_neutral.y).tolist() == [10, 10, 20]
 
 
 def test_a_handful_of_neutral_words_is_no_class() -> None:

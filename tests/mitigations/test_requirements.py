@@ -10,6 +10,7 @@ import pytest
 import evenhand as eh
 from evenhand.errors import EvenhandWarning, UnknownNameError, UsageError
 from evenhand.mitigations import get, ids
+from evenhand.mitigations.method import require_single_direction
 from evenhand.mitigations.selection import ExceptDefined, ExceptSpecific
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Recipe
@@ -113,3 +114,11 @@ def test_linear_removes_all_differences_of_three_groups_and_says_so() -> None:
 def test_the_published_direction_of_three_groups_stays() -> None:
     vm = eh.mitigations.LinearProjection().fit(eh.Vectors.default(), "religion")
     assert vm.report["subspace"]["params"]["chosen"] == "published"
+
+
+def test_pairs_are_enough_for_a_direction_of_three_groups() -> None:
+    paired = Concept("paired", groups=dict(THREE.groups), pairs=[("a1", "b1"), ("a2", "b2")])
+    require_single_direction(paired, "OSCaR")
+    require_single_direction(THREE, "OSCaR", "two-means")
+    with pytest.raises(UsageError, match="two groups"):
+        require_single_direction(THREE, "OSCaR")

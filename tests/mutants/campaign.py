@@ -28,6 +28,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -40,6 +41,7 @@ from mutations import Loader, Mutant, apply, live, modules, mutants, mutation
 
 HERE = Path(__file__).parent
 RECORD, PAGE, EQUIVALENT = HERE / "results.json", HERE / "RESULTS.md", HERE / "equivalent.json"
+MOST = 1.5 * BUDGET  # seconds of processor time after which no further test is tried; fixtures take time as well
 GOAL, CONFIDENCE_Z = 0.85, 1.959964
 PRELOADED = ("numpy", "scipy.stats", "sklearn.linear_model", "sklearn.svm", "polars", "torch", "transformers")
 
@@ -55,7 +57,8 @@ def sample(every: Sequence[Mutant], size: int, seed: int) -> list[Mutant]:
     for name in sorted(exact, key=lambda name: counts[name] - exact[name])[: size - sum(counts.values())]:
         counts[name] += 1
     draw = random.Random(seed)
-    return [mutant for name, group in strata.items() for mutant in draw.sample(group, counts[name])]
+    drawn = [mutant for name, group in strata.items() for mutant in draw.sample(group, counts[name])]
+    return draw.sample(drawn, len(drawn))  # in any order, so the first ones are a sample as well
 
 
 def folder_of(module: str) -> str:
@@ -70,6 +73,8 @@ def run_tests(mutant: Mutant | None, items: Sequence[pytest.Item], told: Path) -
     plugins = items[0].config.pluginmanager
     plugins.register(Teller(told))
     for item, following in zip(items, [*items[1:], None], strict=True):
+        if time.process_time() > MOST:
+            break
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
     os._exit(0)
 
@@ -223,7 +228,7 @@ class Campaign:
         run_all(controls, child, self.jobs, self.controlled)
 
     def done(self, run: Run, outcome: str, by: str, seconds: float) -> None:
-        """Keep the record of a mutant; one that was noticed waits for the control."""
+        """Keep the record of a mutant; one that was noticed is controlled at the end."""
         assert run.mutant is not None
         record = {
             "mutant": run.mutant,
@@ -233,18 +238,16 @@ class Campaign:
             "seconds": round(seconds, 2),
         }
         print(f"{outcome}: {run.mutant.key} (line {run.mutant.line}, {seconds:.1f} s, {by})", flush=True)  # noqa: T201
-        if outcome == "noticed" and by in run.tests:
-            self.noticing[run.tests[: run.tests.index(by) + 1]].append(record)
-        else:
-            self.keep(record)
+        if outcome == "noticed":
+            upto = run.tests.index(by) + 1 if by in run.tests else len(run.tests)
+            self.noticing[run.tests[:upto]].append(record)
+        self.keep(record)
 
     def controlled(self, run: Run, outcome: str, by: str, _: float) -> None:
-        """Keep what was noticed by tests that pass without the change."""
-        for record in self.noticing[run.tests]:
-            if outcome == "survived":
-                self.keep(record)
-            else:
-                print(f"{by} fails without a change: {record['mutant'].key} is not counted", flush=True)  # noqa: T201
+        """Do not count what was noticed by tests that fail without the change as well."""
+        for record in self.noticing[run.tests] if outcome != "survived" else ():
+            print(f"fails without a change, {by}: {record['mutant'].key}", flush=True)  # noqa: T201
+            self.keep({**record, "outcome": "unclear"})
 
 
 # What is recorded
@@ -353,8 +356,10 @@ def main() -> None:
             chosen = [m for m in sample(every, given.sample, given.seed) if m.key + str(m.number) not in done]
 
         def keep(result: dict[str, Any]) -> None:
+            new = record_of(result)
             if not given.again:
-                records.append(record_of(result))
+                records[:] = [old for old in records if (old["key"], old["number"]) != (new["key"], new["number"])]
+                records.append(new)
             for old in (
                 r for kept in samples.values() for r in kept if given.again and r["key"] == result["mutant"].key
             ):

@@ -235,3 +235,10 @@ def test_where_the_errors_of_the_pairs_leave_nothing_of_the_mean_only_words_have
         atol=1e-9,
     )
     assert result.bounds.shape == (2, 20)
+
+
+def test_a_word_without_length_has_the_cosine_0() -> None:
+    m = measures.ripa(
+        TWO.with_matrix(np.array([[0.0, 3.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.5]])), ["w", "u"], concept=GENDER
+    )
+    assert [item["cosine"] for item in m.items] == pytest.approx([0, 0.5 / np.sqrt(1.25)])

@@ -114,6 +114,22 @@ def test_a_model_that_follows_the_stereotype_and_one_that_does_not() -> None:
     assert (unread.value, unread.details["without_a_word"]) == (1, 4)
 
 
+def test_the_interval_ends_at_the_largest_value() -> None:
+    query = association_query("bai2025-career")
+    men, career = set(query.targets[0]), list(query.attributes[0])
+    asked: list[str] = []
+
+    def nearly(word: str, options: list[str]) -> str:
+        asked.append(word)
+        other = word == career[0] and asked.count(word) == 1  # one word of the first answer
+        return next(name for name in options if (name in men) == ((word in career) != other))
+
+    bias, _ = word_association(TextChat(answer=writes(nearly)), "bai2025-career", sample=6)
+    assert bias.value < 1
+    assert bias.interval[1] == 1
+    assert bias.interval[0] < bias.value
+
+
 def test_words_are_shuffled_and_groups_change_places() -> None:
     chat = TextChat(answer=lambda text: "")
     word_association(chat, "bai2025-power", sample=10)

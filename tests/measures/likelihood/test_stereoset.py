@@ -11,10 +11,12 @@ from given_likelihoods import GivenTokens, hashed
 
 import evenhand as eh
 from evenhand.errors import FormatError, InputMissingError, UsageError
+from evenhand.measures.call import Call
 from evenhand.measures.likelihood.stereoset import (
     StereoExample,
     StereoScores,
     StereoSentence,
+    choice_measurements,
     read_stereoset,
     stereoset,
     stereoset_scores,
@@ -203,3 +205,16 @@ def test_a_causal_model_compares_log_probabilities_per_token() -> None:
     results = stereoset(GivenTexts(), EXAMPLES)
     given = {sentence.id: hashed(sentence.text, "") for one in EXAMPLES for sentence in one.sentences}
     assert [m.value for m in results[:3]] == pytest.approx(list(stereoset_scores(EXAMPLES, given)))
+
+
+def test_choices_by_hand() -> None:
+    call = Call(eh.measures.info("stereoset"), query="own")
+    rows = {m.score: m for m in choice_measurements(call, EXAMPLES, [0, 1, 2, 1])}
+    assert set(rows) == {"intra-lms", "intra-ss"}  # there is no example of the other task
+    assert rows["intra-lms"].value == pytest.approx(100 * (2 / 3 + 1) / 2)  # nurse: 2 of 3 choices are related
+    assert rows["intra-ss"].value == pytest.approx(100 * (1 / 2 + 0) / 2)  # of the related ones, 1 of 2 and 0 of 1
+    unrelated = {m.score: m for m in choice_measurements(call, EXAMPLES, [2, 2, 2, 2])}
+    assert unrelated["intra-lms"].value == 0
+    assert unrelated["intra-ss"].reason == "every answer is the unrelated text"
+    silent = choice_measurements(call, EXAMPLES, [None, None, None, None])
+    assert [m.reason for m in silent] == ["4 of 4 answers choose none of the three"] * 2

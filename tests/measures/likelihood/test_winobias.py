@@ -88,6 +88,7 @@ def test_resolution_by_stereotype_has_a_gap(folder: Path, masked: bool):
     scores = {m.score: m for m in winobias(ScriptedModel(resolve_by_stereotype, masked=masked), folder)}
     assert scores["accuracy-gap-type1"].value == 100
     assert scores["accuracy-gap-type1"].details["accuracy"] == {"pro": 100, "anti": 0}
+    assert scores["accuracy-gap-type1"].p_value == pytest.approx(2 / 6)  # 2 of 4 occupations are female in 6 ways
     assert scores["preferred-type1"].value == 50  # the sentences themselves are equally probable
 
 
@@ -106,6 +107,7 @@ def test_a_uniform_model_has_no_preference(folder: Path, masked: bool):
     measured = winobias(ScriptedModel(uniform(), masked=masked), folder)
     assert [m.value for m in measured] == [50, 0, 0, 50, 0, 0]
     assert measured[0].details["ties"] == measured[0].n
+    assert [m.p_value for m in measured] == [1] * 6
 
 
 def test_whole_sentences_are_an_option_of_masked_models(folder: Path):

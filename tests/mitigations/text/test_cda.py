@@ -201,6 +201,15 @@ def test_concepts_that_cannot_be_swapped_are_refused() -> None:
         WordSwap(pairs=(("a", "b"), ("b", "c")))
 
 
+def test_gender_is_known_by_its_pronouns_in_either_order() -> None:
+    groups = {"a": ["he"], "b": ["she"]}
+    for pair in (("he", "she"), ("she", "he")):
+        swap = CounterfactualAugmentation().fit(None, Concept("own", groups=groups, pairs=[pair]))
+        assert swap("The actress is his aunt.") == "The actor is her uncle."
+    other = CounterfactualAugmentation().fit(None, Concept("own", groups=groups, pairs=[("it", "they")]))
+    assert other("The actress is his aunt.") == "The actress is his aunt."
+
+
 def test_the_second_counterpart_of_a_word_is_not_used_and_reported() -> None:
     assert one_to_one([("black", "white"), ("black", "caucasian"), ("white", "black")]) == (
         [("black", "white")],

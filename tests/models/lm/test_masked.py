@@ -157,10 +157,11 @@ def test_fillers_of_several_tokens_are_predicted_from_left_to_right(model: Maske
     assert masked_too[0] != pytest.approx(row[1], abs=1e-4)
 
 
-def test_fillers_sum_to_one_over_the_vocabulary(model: MaskedLM) -> None:
+@pytest.mark.parametrize("context", ["she is a {}", "she is {} here she is"])
+def test_fillers_sum_to_one_over_the_vocabulary(model: MaskedLM, context: str) -> None:
     words = [word for word in model.transformer.tokenizer.get_vocab() if word.isalpha()]
-    logs = model.filler_log_probabilities(["she is a {}"], words)[0]
-    fillers = model.top_fillers(["she is a {}"], 5)[0]
+    logs = model.filler_log_probabilities([context], words)[0]
+    fillers = model.top_fillers([context], 5)[0]
     assert np.exp(logs).sum() < 1
     assert [word for word in fillers if word.isalpha()] == [
         words[row] for row in np.argsort(-logs) if words[row] in fillers

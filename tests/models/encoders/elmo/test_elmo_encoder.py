@@ -13,6 +13,7 @@ from evenhand.mitigations.maps.combined import ExceptWords  # noqa: E402
 from evenhand.mitigations.maps.coordinates import Affine, SoftProjection  # noqa: E402
 from evenhand.models.encoders.elmo.encoder import Elmo, ElmoSentences, average_vectors, mixing_weights, word_vectors  # noqa: E402
 from evenhand.models.encoders.elmo.files import ElmoOptions, save_model  # noqa: E402
+from evenhand.models.encoders.elmo.network import ElmoNetwork  # noqa: E402
 from evenhand.models.encoders.sentences import SentenceEncoder  # noqa: E402
 from tiny_elmo import TINY, as_arrays, naive_layers, naive_token, random_weights, save_tiny_elmo  # noqa: E402
 
@@ -327,3 +328,28 @@ def test_a_model_is_loaded_from_a_folder_or_a_file(tmp_path: Path) -> None:
     folder = save_tiny_elmo(tmp_path / "small")
     assert Elmo.load(folder, device="cpu").name == "small"
     assert Elmo.load(str(folder / "options.json"), device="cpu").dim == 8
+
+
+def test_a_new_network_keeps_the_size_of_what_passes_through_it() -> None:
+    options = replace(TINY, cells=64, projection=32, character_dim=16, filters=((1, 64), (3, 128)))
+    network = ElmoNetwork(options)
+    network.initialise(0)
+    cnn = network.characters
+    spreads = [
+        *((convolution.weight, convolution.weight[0].numel() ** -0.5) for convolution in cnn.convolutions),
+        *(
+            (part.weight, part.in_features**-0.5)
+            for highway in cnn.highways
+            for part in (highway.carry, highway.transform)
+        ),
+        (cnn.projection.weight, cnn.projection.in_features**-0.5),
+        *((layer.weight, (2 / sum(layer.weight.shape[1:])) ** 0.5) for layer in network.layers),
+        *((layer.projection, (2 / sum(layer.projection.shape[1:])) ** 0.5) for layer in network.layers),
+    ]
+    for weight, spread in ((part.detach(), size) for part, size in spreads):
+        assert float(weight.std()) == pytest.approx(spread, rel=0.1)
+        assert abs(float(weight.mean())) < 0.2 * spread
+    for highway in cnn.highways:
+        assert highway.carry.bias.tolist() == [-2.0] * len(highway.carry.bias)
+    assert float(cnn.embedding[1:].detach().abs().max()) == pytest.approx(1, abs=0.05)
+    assert float(cnn.embedding[0].detach().abs().sum()) == 0
