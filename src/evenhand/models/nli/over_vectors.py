@@ -6,11 +6,12 @@ import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,9 @@ from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_le
 from evenhand.models.tokenizing import split_words
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
+
+Forward: TypeAlias = Callable[[Rows, Rows], Matrix]
+"""From (pairs, length) word numbers of premises and hypotheses to (pairs, 3) probabilities."""
 
 
 class ModelOverVectors:
@@ -110,19 +114,22 @@ class ModelOverVectors:
                 raise UsageError(f"pair {pair} has an empty sentence: {premises[pair]!r}, {hypotheses[pair]!r}")
             buckets[len(p), len(h)].append(pair)
         matrix = np.empty((len(premises), len(LABELS)), np.float32)
+        words = np.unique(np.fromiter(chain.from_iterable(chain(*rows)), np.int64))
         with self.backend.worker():
+            forward = self._forward(words)
             for bucket in buckets.values():
                 for start in range(0, len(bucket), batch):
                     pairs = bucket[start : start + batch]
-                    matrix[pairs] = self._batch([rows[0][i] for i in pairs], [rows[1][i] for i in pairs])
+                    sides = (np.searchsorted(words, np.array([side[pair] for pair in pairs])) for side in rows)
+                    matrix[pairs] = forward(*sides)
         return Probabilities(matrix)
 
-    def _batch(self, premise: list[tuple[int, ...]], hypothesis: list[tuple[int, ...]]) -> Matrix:
-        vectors = (
-            self.table(np.array(side).ravel().tolist()).reshape(len(side), -1, self.vectors.dim)
-            for side in (premise, hypothesis)
+    def _forward(self, words: Rows) -> Forward:
+        """Return the function from pairs of one length to their probabilities; the words are rows of the table."""
+        vectors, put = self.table(words.tolist()), self.backend.put
+        return lambda premise, hypothesis: self.backend.get(
+            self._probabilities(put(vectors[premise]), put(vectors[hypothesis]))
         )
-        return self.backend.get(self._probabilities(*map(self.backend.put, vectors)))
 
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
         """Return (pairs, 3) probabilities for token vectors of shape (pairs, length, dim)."""
