@@ -168,11 +168,13 @@ def clustering(
 def two_means(rows: Matrix64, *, normalise: bool, runs: int, starts: int, seed: int) -> Rows:
     """Return (runs, words): the cluster of each word, each run with its own seed."""
     from sklearn.cluster import KMeans  # slow to import
+    from threadpoolctl import threadpool_limits
 
     scaled = unit_rows(rows) if normalise else rows
     if np.ptp(scaled, axis=0).max() <= SAME_POINT * max(1.0, float(np.abs(scaled).max())):
         raise DegenerateError("all chosen words have the same vector, so that there are no clusters")
-    clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
+    with threadpool_limits(1):  # threads that share so few rows mostly wait for each other
+        clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
     return np.asarray(clusters, dtype=np.int64)
 
 
@@ -438,15 +440,16 @@ def predict(
 ) -> tuple[Rows, bool]:
     """Train a classifier; return the labels it gives to the test rows, and whether its training converged."""
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings(record=True) as caught:
+    # Products of a few hundred rows are too small to be shared by threads.
+    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        fitted = _make_classifier(name, options, seed).fit(*train)
-    stopped_early = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
-    return fitted.predict(test), not stopped_early
+        answers = _make_classifier(name, options, train[0], seed).fit(*train).predict(test)
+    return answers, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
-def _make_classifier(name: str, options: Settings, seed: int) -> Estimator:
+def _make_classifier(name: str, options: Settings, rows: Matrix64, seed: int) -> Estimator:
     classifier: Estimator
     if name == "logistic":
         from sklearn.linear_model import LogisticRegression
@@ -456,8 +459,23 @@ def _make_classifier(name: str, options: Settings, seed: int) -> Estimator:
         from sklearn.neural_network import MLPClassifier
 
         classifier = MLPClassifier(**options, random_state=seed)
-    else:
+    elif name == "linear-svm":
         from sklearn.svm import SVC
 
-        classifier = SVC(kernel="linear" if name == "linear-svm" else "rbf", **options)
+        classifier = SVC(kernel="linear", **options)
+    else:
+        from sklearn.metrics.pairwise import rbf_kernel
+        from sklearn.svm import SVC
+
+        # The same kernel as kernel="rbf", from one product of matrices instead of one value after the other.
+        others = {option: value for option, value in options.items() if option != "gamma"}
+        classifier = SVC(kernel=partial(rbf_kernel, gamma=_gamma(options["gamma"], rows)), **others)
     return classifier
+
+
+def _gamma(gamma: object, rows: Matrix64) -> object:
+    """Return the number that "scale" or "auto" stands for, as scikit-learn defines it."""
+    dim, variance = rows.shape[1], float(rows.var())
+    if gamma == "scale":
+        return 1 / (dim * variance) if variance else 1.0
+    return 1 / dim if gamma == "auto" else gamma

@@ -113,9 +113,12 @@ class DecomposableAttention(ModelOverVectors):
         step = max(1, self.backend.pairs_at_once // BLOCKS_IN_CACHE)
 
         def probabilities_of(premise: Rows, hypothesis: Rows) -> Matrix:
-            blocks = [slice(start, start + step) for start in range(0, len(premise), step)]
-            parts = [word_probabilities(weights, tables, put(premise[block]), put(hypothesis[block])) for block in blocks]
-            return np.concatenate(list(map(self.backend.get, parts)))
+            parts = []
+            for start in range(0, len(premise), step):
+                block = slice(start, start + step)
+                part = word_probabilities(weights, tables, put(premise[block]), put(hypothesis[block]))
+                parts.append(self.backend.get(part))
+            return np.concatenate(parts)
 
         return probabilities_of
 
