@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -218,7 +217,7 @@ def _pairs(n: int, most: int, seed: int) -> tuple[Rows, Rows, bool]:
 def _ranks(x: Vector64, y: Vector64, slopes: int, sampled: float, level: float) -> tuple[int, int]:
     """Return the ranks of the two bounds among the sorted slopes; `sampled` is the share of pairs used."""
     variance = (_tied(len(x)) - sum(map(_tied, _repeats(x))) - sum(map(_tied, _repeats(y)))) / 18
-    reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(max(variance, 0.0)) * sampled
+    reach = bootstrap.normal_quantile((1 + level) / 2) * math.sqrt(max(variance, 0.0)) * sampled
     return max(round((slopes - reach) / 2) - 1, 0), min(round((slopes + reach) / 2), slopes - 1)
 
 

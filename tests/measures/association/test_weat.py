@@ -15,7 +15,7 @@ from scipy.special import nctdtr
 from evenhand import Query, Vectors, measures
 from evenhand import query as eh_query
 from evenhand.errors import UsageError
-from evenhand.measures.association.weat import effect_size_interval, largest_effect, noncentralities
+from evenhand.measures.association.weat import effect_size_interval, largest_effect, noncentral_t, noncentralities
 
 seeds = st.integers(0, 10_000)
 # cosines with a = (1, 0) and b = (0, 1): s is the first coordinate minus the second, over the length
@@ -296,6 +296,14 @@ def test_the_interval_covers(name: str, sizes: tuple[int, int], d: float) -> Non
 def test_the_interval_covers_where_the_bootstrap_does_not() -> None:
     """8 + 8 words and d = 1.65, the range of WEAT 6 to 8: the percentile bootstrap covers .79 to .82."""
     assert 0.92 <= coverage("normal", 1.65, (8, 8), samples=300) <= 0.99
+
+
+@pytest.mark.parametrize("freedom", [2, 2.3, 2.9, 14.7, 1_000, 48_000])
+@pytest.mark.parametrize("t", [0, 0.01, 0.3, 1, 2.5, 9, 60])
+def test_the_noncentral_t_distribution_is_that_of_scipy(freedom: float, t: float) -> None:
+    share_below = noncentral_t(t, freedom)
+    for noncentrality in (-6, -0.5, 0, 0.4, 3, 25, 70):
+        assert share_below(noncentrality) == pytest.approx(nctdtr(freedom, noncentrality, t), abs=1e-12)
 
 
 def test_the_noncentralities_solve_the_equation_that_defines_them() -> None:
