@@ -8,7 +8,7 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import ClassVar, NamedTuple, TypeAlias, TypedDict
@@ -142,7 +142,18 @@ NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
 )
 
 
-@dataclass(frozen=True)
+MOST_SENTENCES = 1 << 16  # whose rows are kept
+TokenRows = tuple[int, ...]
+
+
+@lru_cache(maxsize=2)
+def _known_rows(
+    words: tuple[str, ...], case: str, language: str, spare: int, lower: bool
+) -> tuple[dict[str, int], dict[str, TokenRows]]:
+    """Return the rows of tokens and of sentences that were looked up: models and stages of an audit share them."""
+    return {}, {}
+
+
 class Lookup:
     """Rows of tokens in a table: the vectors, followed by spare rows for out-of-vocabulary words.
 
@@ -150,10 +161,15 @@ class Lookup:
     random for each occurrence, so its answers differ between runs.
     """
 
-    vectors: Vectors
-    spare: int
-    lower: bool = True
-    _rows: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    def __init__(self, vectors: Vectors, spare: int, lower: bool = True) -> None:
+        self.vectors, self.spare, self.lower = vectors, spare, lower
+
+    @cached_property
+    def _known(self) -> tuple[dict[str, int], dict[str, TokenRows]]:
+        return _known_rows(self.vectors.words, self.vectors.case, self.vectors.language, self.spare, self.lower)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.vectors, self.spare, self.lower)
 
     def known(self, word: str) -> bool:
         """Return whether the vectors have the word."""
@@ -161,21 +177,27 @@ class Lookup:
 
     def row(self, word: str) -> int:
         """Return the row of a token."""
-        if word not in self._rows:
+        known, _ = self._known
+        if word not in known:
             spelling = self._find(word)
             # The spelling keeps its case, with `lower` too: trained models depend on this assignment. Lone surrogates,
             # which JSON can contain, have no UTF-8 form.
             spare = len(self.vectors) + zlib.crc32(word.encode(errors="surrogatepass")) % max(self.spare, 1)
-            self._rows[word] = self.vectors.index[spelling] if spelling is not None else spare
-        return self._rows[word]
+            known[word] = self.vectors.index[spelling] if spelling is not None else spare
+        return known[word]
 
-    def rows(self, words: Iterable[str]) -> tuple[int, ...]:
+    def rows(self, words: Iterable[str]) -> TokenRows:
         """Return the rows of tokens."""
         return tuple(map(self.row, words))
 
-    def sentence(self, text: str) -> tuple[int, ...]:
+    def sentence(self, text: str) -> TokenRows:
         """Return the rows of a sentence's tokens."""
-        return self.rows(split_words(text))
+        _, known = self._known
+        if (rows := known.get(text)) is None:
+            if len(known) >= MOST_SENTENCES:
+                known.clear()
+            rows = known[text] = self.rows(split_words(text))
+        return rows
 
     def _find(self, word: str) -> str | None:
         return self.vectors.find(word.lower() if self.lower else word)
