@@ -9,12 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from evenhand.errors import FormatError, UsageError, require
-
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoints
 
 CODE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
 
@@ -78,15 +75,10 @@ def add_language(path: str | Path) -> Language:
 
 def codes() -> tuple[str, ...]:
     """Return the codes of the languages that have a file."""
-    shipped = (path.stem for path in FOLDER.glob("*.toml"))
-    return tuple(sorted({*shipped, *_added, *_brought().names}))
-
-
-def _brought() -> EntryPoints:
-    """Return the languages that other packages bring."""
     from importlib.metadata import entry_points  # slow to import
 
-    return entry_points(group=GROUP)
+    shipped = (path.stem for path in FOLDER.glob("*.toml"))
+    return tuple(sorted({*shipped, *_added, *entry_points(group=GROUP).names}))
 
 
 @cache
@@ -94,7 +86,9 @@ def rules(code: str) -> dict[str, Any]:
     """Return the content of the file of a language; empty for a language that has none."""
     path = _added.get(code, FOLDER / f"{code}.toml")
     if not path.is_file():
-        path = next((Path(point.load()) for point in _brought() if point.name == code), path)
+        from importlib.metadata import entry_points
+
+        path = next((Path(point.load()) for point in entry_points(group=GROUP) if point.name == code), path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

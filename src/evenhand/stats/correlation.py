@@ -129,14 +129,14 @@ def _correlation(kind: CorrelationName, first: Vector64, second: Vector64, bound
     return Correlation(kind, value, bounds, extremes, n)
 
 
-def _checked(x: Floats, y: Floats) -> tuple[Vector64, Vector64]:
+def _checked(x: Floats, y: Floats, what: str = "correlation") -> tuple[Vector64, Vector64]:
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a correlation needs two arrays of the same length, got {first.shape} and {second.shape}")
+        raise UsageError(f"a {what} needs two arrays of the same length, got {first.shape} and {second.shape}")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a correlation needs finite numbers, got NaN or infinity", hint="leave out undefined points")
+        raise UsageError(f"a {what} needs finite numbers, got NaN or infinity", hint="leave out undefined points")
     if len(first) < 2:
-        raise DegenerateError(f"a correlation needs at least 2 points, got {len(first)}")
+        raise DegenerateError(f"a {what} needs at least 2 points, got {len(first)}")
     return first, second
 
 
@@ -186,7 +186,9 @@ def theil_sen(
     The interval is Sen's, from the null distribution of Kendall's statistic with the variance corrected for ties.
     Values that differ only by rounding error count as ties. Above `pairs_at_most` pairs a seeded sample is used.
     """
-    first, second = _slope_checked(x, y, level)
+    if not 0 < level < 1:
+        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+    first, second = map(_without_rounding, _checked(x, y, "slope"))
     left, right, exact = _pairs(len(first), pairs_at_most, seed)
     run = first[right] - first[left]
     slopes = np.sort((second[right] - second[left])[run != 0] / run[run != 0])
@@ -228,19 +230,6 @@ def _tied(k: int) -> int:
 def _repeats(values: Vector64) -> list[int]:
     _, counts = np.unique(values, return_counts=True)
     return [int(count) for count in counts if count > 1]
-
-
-def _slope_checked(x: Floats, y: Floats, level: float) -> tuple[Vector64, Vector64]:
-    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if not 0 < level < 1:
-        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
-    if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a slope needs two arrays of the same length, got {first.shape} and {second.shape}")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a slope needs finite numbers, got NaN or infinity", hint="leave out undefined points")
-    if len(first) < 2:
-        raise DegenerateError(f"a slope needs at least 2 points, got {len(first)}")
-    return _without_rounding(first), _without_rounding(second)
 
 
 def _without_rounding(values: Vector64) -> Vector64:

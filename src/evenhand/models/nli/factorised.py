@@ -19,7 +19,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
-from evenhand.models.nli.over_vectors import Lookup
+from evenhand.models.nli.over_vectors import Lookup, TokenRows
 from evenhand.models.nli.protocol import LABELS, Grid
 from evenhand.models.tokenizing import split_words
 from evenhand.words.probes import Probe
@@ -303,7 +303,6 @@ def _renumber_frames(frames: Frames, rows: Rows, *, null: bool) -> Frames:
     )
 
 
-TokenRows = tuple[int, ...]
 FILLERS_AT_ONCE = 512
 JOINS = "-'’_"
 

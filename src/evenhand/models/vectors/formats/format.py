@@ -50,7 +50,6 @@ class Composer(Protocol):
         """Return one row per word."""
 
 
-SPACY_KEYS, SPACY_MATRIX = "key2row", "vectors"  # files of the vocabulary folder of a spaCy pipeline
 MAX_RECORD = 32 << 20  # bytes of a line, an entry or a vocabulary word
 MAX_EXPANSION = 200  # of a compressed matrix; real vectors shrink to a half or a tenth
 

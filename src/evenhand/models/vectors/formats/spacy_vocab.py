@@ -18,17 +18,10 @@ from numpy.typing import NDArray
 from evenhand.arrays import Rows
 from evenhand.errors import FormatError, InputMissingError, counted
 from evenhand.files import open_bytes
-from evenhand.models.vectors.formats.format import (
-    SPACY_KEYS,
-    SPACY_MATRIX,
-    Format,
-    Parsed,
-    ReadOptions,
-    register_format,
-)
+from evenhand.models.vectors.formats.format import Format, Parsed, ReadOptions, register_format
 from evenhand.models.vectors.formats.npy import read_matrix
 
-STRINGS = "strings.json"
+MATRIX, KEYS, STRINGS = "vectors", "key2row", "strings.json"
 MAX_BYTES = 1 << 30  # of the key table and of the strings; the largest published pipelines have 30 MB
 MAP16, MAP32, UINT64 = 0xDE, 0xDF, 0xCF
 FIXMAP = range(0x80, 0x90)
@@ -46,17 +39,15 @@ def is_key_table(start: bytes) -> bool:
 
 def read(path: Path, options: ReadOptions) -> Parsed:
     """Read the words that own a row, in the order of the rows; `path` is the file `key2row`."""
-    for name in (SPACY_MATRIX, STRINGS):
+    for name in (MATRIX, STRINGS):
         if not path.with_name(name).is_file():
             raise InputMissingError(
                 f"{path}: the file {name!r} is not beside it", hint="keep the vocabulary folder of the pipeline whole"
             )
-    matrix = read_matrix(path.with_name(SPACY_MATRIX))
+    matrix = read_matrix(path.with_name(MATRIX))
     keys, rows = _key_table(_bounded(path), path)
     if matrix.ndim != 2:
-        raise FormatError(
-            f"{path.with_name(SPACY_MATRIX)}: shape {matrix.shape} is not a matrix", hint="fetch it again"
-        )
+        raise FormatError(f"{path.with_name(MATRIX)}: shape {matrix.shape} is not a matrix", hint="fetch it again")
     if len(rows) and rows.max() >= len(matrix):
         raise FormatError(
             f"{path}: a key refers to row {rows.max():,}, the matrix has {len(matrix):,}", hint="fetch it again"
@@ -198,7 +189,7 @@ register_format(
     Format(
         "spacy-vocab",
         "vocabulary folder of a spaCy pipeline",
-        (SPACY_KEYS,),
+        (KEYS,),
         read,
         matches=is_key_table,
         cached=False,
