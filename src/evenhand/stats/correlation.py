@@ -14,10 +14,10 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import bootstrap
 from evenhand.stats.bootstrap import LEVEL
 from evenhand.stats.means import jackknife_interval
+from evenhand.stats.permutation import shuffles
 
 CorrelationName = Literal["pearson", "spearman"]
 EXACT_UP_TO = 7
-CELLS_AT_ONCE = 4 << 20
 FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 
 
@@ -84,13 +84,8 @@ def correlation_p(x: Floats, y: Floats, *, samples: int = 9_999, seed: int = 0) 
         orders = np.array(list(itertools.permutations(range(len(dx)))))
         products = dy[orders] @ dx
     else:
-        rng = np.random.default_rng(seed)
-        step = max(1, CELLS_AT_ONCE // len(dx))
-        parts = [dy[None] @ dx]
-        for start in range(0, samples, step):
-            rows = min(step, samples - start)
-            parts.append(rng.permuted(np.broadcast_to(dy, (rows, len(dy))), axis=1) @ dx)
-        products = np.concatenate(parts)
+        shuffled = shuffles(dy, samples, seed=seed)
+        products = np.concatenate([dy[None] @ dx, *(block @ dx for block in shuffled)])
     limit = abs(float(products[0])) - FLAT * float(np.abs(dx).sum() * np.abs(dy).max())
     return float(np.mean(np.abs(products) >= limit))
 

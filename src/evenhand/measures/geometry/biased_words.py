@@ -13,7 +13,7 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.measures.call import ListCoverage
+from evenhand.measures.call import Call, ListCoverage
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, WordSet, as_wordset, wordset
@@ -148,6 +148,21 @@ def direction_lists(vectors: Vectors, concept: Concept, *, how: DirectionFrom = 
     if how == "pair" or not len(concept.pairs):
         return concept_poles(concept).lists(vectors)
     return (ListCoverage.of_pairs(vectors, concept.pairs),)
+
+
+def given_or_learned(
+    call: Call,
+    subspace: Subspace | None,
+    source: Vectors,
+    concept: Concept,
+    *,
+    how: DirectionFrom,
+    lists: Iterable[ListCoverage],
+    min_share: float,
+) -> Subspace:
+    """Return the given direction, or that of the concept, once these lists, and what it learns from, are covered."""
+    call.require((*lists, *(() if subspace else direction_lists(source, concept, how=how))), min_share)
+    return subspace or concept_direction(source, concept, how=how)
 
 
 def direction_source(vectors: Vectors, reference: Vectors | None, direction: DirectionSource) -> Vectors:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from evenhand.stats import share_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, mean_units, null_p, ratio_units
 from evenhand.words import Concept, as_concept
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
 
 SideLabels = Rows  # one number for each word: its side, or its cluster
 
@@ -425,16 +428,6 @@ def classifier_settings(names: tuple[str, ...], overrides: Mapping[str, Settings
     return {name: {**SETTINGS[name], **overrides.get(name, {})} for name in names}
 
 
-class Estimator(Protocol):
-    """What is used of a scikit-learn classifier."""
-
-    def fit(self, X: Matrix64, y: Rows) -> Estimator:
-        """Train on rows and their labels."""
-
-    def predict(self, X: Matrix64) -> Rows:
-        """Return the labels of rows."""
-
-
 def predict(
     name: str, options: Settings, train: tuple[Matrix64, Rows], test: Matrix64, *, seed: int
 ) -> tuple[Rows, bool]:
@@ -445,32 +438,28 @@ def predict(
     # Products of a few hundred rows are too small to be shared by threads.
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        answers = _make_classifier(name, options, train[0], seed).fit(*train).predict(test)
+        answers: Rows = _make_classifier(name, options, train[0], seed).fit(*train).predict(test)
     return answers, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
-def _make_classifier(name: str, options: Settings, rows: Matrix64, seed: int) -> Estimator:
-    classifier: Estimator
+def _make_classifier(name: str, options: Settings, rows: Matrix64, seed: int) -> ClassifierMixin:
     if name == "logistic":
         from sklearn.linear_model import LogisticRegression
 
-        classifier = LogisticRegression(**options)
-    elif name == "mlp":
+        return LogisticRegression(**options)
+    if name == "mlp":
         from sklearn.neural_network import MLPClassifier
 
-        classifier = MLPClassifier(**options, random_state=seed)
-    elif name == "linear-svm":
-        from sklearn.svm import SVC
+        return MLPClassifier(**options, random_state=seed)
+    from sklearn.svm import SVC
 
-        classifier = SVC(kernel="linear", **options)
-    else:
-        from sklearn.metrics.pairwise import rbf_kernel
-        from sklearn.svm import SVC
+    if name == "linear-svm":
+        return SVC(kernel="linear", **options)
+    from sklearn.metrics.pairwise import rbf_kernel
 
-        # The same kernel as kernel="rbf", from one product of matrices instead of one value after the other.
-        others = {option: value for option, value in options.items() if option != "gamma"}
-        classifier = SVC(kernel=partial(rbf_kernel, gamma=_gamma(options["gamma"], rows)), **others)
-    return classifier
+    # The same kernel as kernel="rbf", from one product of matrices instead of one value after the other.
+    others = {option: value for option, value in options.items() if option != "gamma"}
+    return SVC(kernel=partial(rbf_kernel, gamma=_gamma(options["gamma"], rows)), **others)
 
 
 def _gamma(gamma: object, rows: Matrix64) -> object:

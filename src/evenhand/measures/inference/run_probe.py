@@ -353,7 +353,7 @@ def probe(
         raise UsageError(f"the seed must be a non-negative integer, got {seed!r}")
     columns = PairColumns(tuple(thresholds))
     known, coverage = restrict_to_vocabulary(find_probe(probe), model, force=force)
-    known = _with_sentences(known)
+    known = _known_probe(known, known.shape)
     with open_engine(engine) as workers:
         sums = _evaluate(
             model, known, columns, sample=sample, draws=draws, seed=seed, engine=workers, progress=progress
@@ -382,17 +382,12 @@ def probe(
     )
 
 
-def _with_sentences(probe: Probe) -> Probe:
-    """Return the probe, or one asked before that equals it and has its phrases already.
-
-    A part of a probe equals the whole, but has fewer phrases.
-    """
-    known = _known_probe(probe)
-    return known if known.shape == probe.shape else probe
-
-
 @lru_cache(maxsize=8)
-def _known_probe(probe: Probe) -> Probe:
+def _known_probe(probe: Probe, shape: tuple[int, int, int]) -> Probe:
+    """Return the probe, or one asked before that equals it and has its sentences already.
+
+    The shape tells a part of a probe, which equals it otherwise, from the whole.
+    """
     return probe
 
 
@@ -500,7 +495,7 @@ def _controls(
                 raise
             warnings.warn(f"control skipped: {error.message}", EvenhandWarning, stacklevel=4)
             continue
-        control = _with_sentences(control)
+        control = _known_probe(control, control.shape)
         sample = CONTROL_PAIRS if control.n_pairs > CONTROL_PAIRS else None
         sums = _evaluate(model, control, PairColumns(()), sample=sample, draws=0, seed=seed, engine=engine)
         accuracies[name] = accuracy(sums)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -30,6 +30,7 @@ from evenhand.models.nli.factorised import (
 )
 from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
+    LookupOptions,
     ModelOverVectors,
     check_array,
 )
@@ -104,18 +105,10 @@ class BiLSTM(ModelOverVectors):
 
     @classmethod
     def from_arrays(
-        cls,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = KIND,
-        device: str = "cpu",
+        cls, arrays: Mapping[str, ArrayLike], vectors: Vectors, *, device: str = "cpu", **options: Unpack[LookupOptions]
     ) -> BiLSTM:
         """Return a model from arrays named as in its file; `device` is a torch device or backend."""
-        device = device.removeprefix("torch").lstrip(":") or "cpu"
-        return cls(arrays, vectors, lower=lower, normalise=normalise, device=device, name=name)
+        return cls(arrays, vectors, device=device.removeprefix("torch").lstrip(":") or "cpu", **options)
 
 
 def evaluate(model: BiLSTM, probe: Probe) -> Iterator[Grid]:

@@ -22,7 +22,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 from types import ModuleType
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,7 @@ from evenhand.models.nli.factorised import (
 from evenhand.models.nli.over_vectors import (
     NLI_MODELS,
     Forward,
+    LookupOptions,
     ModelOverVectors,
     check_array,
 )
@@ -108,7 +109,7 @@ class DecomposableAttention(ModelOverVectors):
         """Compute once for each word what does not depend on its pair."""
         if self.weights.intra:
             return super()._forward(words)
-        weights, put = self.weights_on_device, self.backend.put
+        weights, put, get = self.weights_on_device, self.backend.put, self.backend.get
         tables = word_tables(weights, self.table(words.tolist()))
         step = max(1, self.backend.pairs_at_once // BLOCKS_IN_CACHE)
 
@@ -116,8 +117,7 @@ class DecomposableAttention(ModelOverVectors):
             parts = []
             for start in range(0, len(premise), step):
                 block = slice(start, start + step)
-                part = word_probabilities(weights, tables, put(premise[block]), put(hypothesis[block]))
-                parts.append(self.backend.get(part))
+                parts.append(get(word_probabilities(weights, tables, put(premise[block]), put(hypothesis[block]))))
             return np.concatenate(parts)
 
         return probabilities_of
@@ -139,14 +139,11 @@ class DecomposableAttention(ModelOverVectors):
         arrays: Mapping[str, ArrayLike],
         vectors: Vectors,
         *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = KIND,
         device: str = "numpy",
+        **options: Unpack[LookupOptions],
     ) -> DecomposableAttention:
         """Return a model from arrays named as in its file; `device` is a backend such as numpy or torch:cuda."""
-        weights = AttentionWeights.from_arrays(arrays)
-        return cls(weights, vectors, lower=lower, normalise=normalise, backend_name=device, name=name)
+        return cls(AttentionWeights.from_arrays(arrays), vectors, backend_name=device, **options)
 
 
 class Layer(NamedTuple):

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeAlias, TypedDict
+from typing import ClassVar, NamedTuple, TypeAlias, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,14 @@ from evenhand.registry import Registry
 
 Forward: TypeAlias = Callable[[Rows, Rows], Matrix]
 """From (pairs, length) word numbers of premises and hypotheses to (pairs, 3) probabilities."""
+
+
+class LookupOptions(TypedDict, total=False):
+    """How words are looked up in the vectors, and the name of the model."""
+
+    lower: bool
+    normalise: bool
+    name: str
 
 
 class ModelOverVectors:
@@ -70,16 +78,9 @@ class ModelOverVectors:
 
     @classmethod
     def from_arrays(
-        cls,
-        arrays: Mapping[str, ArrayLike],
-        vectors: Vectors,
-        *,
-        lower: bool = True,
-        normalise: bool = False,
-        name: str = "",
-        device: str = "cpu",
+        cls, arrays: Mapping[str, ArrayLike], vectors: Vectors, *, device: str = "cpu", **options: Unpack[LookupOptions]
     ) -> ModelOverVectors:
-        """Return a model from arrays named as in its file."""
+        """Return a model from arrays named as in its file; `device` is a backend such as numpy or torch:cuda."""
         raise NotImplementedError
 
     def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
@@ -232,9 +233,9 @@ def build(
 ) -> ModelOverVectors:
     """Build the model from the contents of a file; `path` is for error messages."""
     with errors_name(path):
-        lookup = lookup_options(file.config)
-        name = str(name or file.config.get("name") or path.stem)
-        return from_arrays(file.kind, file.arrays, vectors, device=device, name=name, **lookup)
+        options = lookup_options(file.config)
+        options["name"] = str(name or file.config.get("name") or path.stem)
+        return from_arrays(file.kind, file.arrays, vectors, device=device, **options)
 
 
 def from_arrays(
@@ -242,17 +243,15 @@ def from_arrays(
     arrays: Mapping[str, ArrayLike],
     vectors: Vectors,
     *,
-    lower: bool,
-    normalise: bool,
-    name: str,
     device: str = "auto",
+    **options: Unpack[LookupOptions],
 ) -> ModelOverVectors:
     """Build a model of a kind from arrays named as in its file."""
     if kind not in NLI_MODELS:
         raise FormatError(f"unknown kind of model {kind!r}", hint=f"known kinds: {', '.join(NLI_MODELS.ids())}")
     model = NLI_MODELS.get(kind)
     device = backend_name(device, numpy=not model.needs_torch)
-    return model.from_arrays(arrays, vectors, lower=lower, normalise=normalise, name=name, device=device)
+    return model.from_arrays(arrays, vectors, device=device, **options)
 
 
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
@@ -277,13 +276,6 @@ class ModelFile(NamedTuple):
     kind: str
     arrays: dict[str, Matrix]
     config: dict[str, object]
-
-
-class LookupOptions(TypedDict):
-    """How words are looked up in the vectors."""
-
-    lower: bool
-    normalise: bool
 
 
 def write_model_file(
