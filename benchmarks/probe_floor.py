@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from evenhand.engines.engine import cores
 from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.backend import cores
 from evenhand.models.nli.factorised import ON_CPU, PhraseGroup, probe_bags, probe_sentences
 from evenhand.models.nli.protocol import LABELS
 from evenhand.words.probes import Probe

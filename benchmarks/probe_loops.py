@@ -14,8 +14,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from evenhand.engines.engine import cores
 from evenhand.models.nli import BiLSTM, DecomposableAttention
-from evenhand.models.nli.backend import cores
 from evenhand.words.probes import Points, Probe
 
 BATCHES = (32, 64, 128, 256, 512, 1024)

@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
@@ -76,6 +75,8 @@ def add_language(path: str | Path) -> Language:
 
 def codes() -> tuple[str, ...]:
     """Return the codes of the languages that have a file."""
+    from importlib.metadata import entry_points  # slow to import
+
     shipped = (path.stem for path in FOLDER.glob("*.toml"))
     return tuple(sorted({*shipped, *_added, *entry_points(group=GROUP).names}))
 
@@ -85,6 +86,8 @@ def rules(code: str) -> dict[str, Any]:
     """Return the content of the file of a language; empty for a language that has none."""
     path = _added.get(code, FOLDER / f"{code}.toml")
     if not path.is_file():
+        from importlib.metadata import entry_points
+
         path = next((Path(point.load()) for point in entry_points(group=GROUP) if point.name == code), path)
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

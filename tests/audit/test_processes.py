@@ -16,7 +16,8 @@ import pytest
 import evenhand as eh
 from evenhand.audit.plan import Question
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime, Running
-from evenhand.engines.processes import Send, WorkerPool, cores
+from evenhand.engines.engine import cores
+from evenhand.engines.processes import Send, WorkerPool
 from evenhand.errors import WorkerError
 
 ENDS_WITHIN = 2.0  # seconds on a machine that does nothing else; see `allowed`

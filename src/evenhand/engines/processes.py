@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeAlias
 
-from evenhand.engines.engine import THREAD_VARIABLES
+from evenhand.engines.engine import THREAD_VARIABLES, cores
 from evenhand.errors import EvenhandError, WorkerError
 
 Send: TypeAlias = Callable[[object], None]
@@ -142,12 +142,6 @@ class WorkerPool:
             worker.process.join(SECONDS_TO_END)
             worker.connection.close()
         self.workers = []
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 @contextmanager

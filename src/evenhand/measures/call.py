@@ -321,7 +321,7 @@ def _median_norm(vectors: Vectors) -> float:
     if not len(vectors):
         return 0.0
     rows = np.unique(np.linspace(0, len(vectors) - 1, min(len(vectors), SAMPLED_ROWS)).astype(np.int64))
-    return float(np.median(row_norms(vectors.matrix[rows])))
+    return float(np.quantile(row_norms(vectors.matrix[rows]), 0.5))  # np.median imports masked arrays
 
 
 FEWEST = 3  # one or two words leave nothing to resample

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from statistics import NormalDist
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +20,13 @@ ENOUGH = 0.9  # share of resamples in which the statistic must be defined
 # Maps (draws, units) row indices to one value per draw; NaN where the statistic is undefined.
 Statistic: TypeAlias = Callable[[Rows], Vector64]
 Interval: TypeAlias = tuple[float, float] | None
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the quantile of the standard normal distribution."""
+    from statistics import NormalDist  # slow to import
+
+    return NormalDist().inv_cdf(probability)
 
 
 def resamples(units: int, count: int = RESAMPLES, *, seed: int = 0) -> Rows:
@@ -64,9 +71,6 @@ def percentile_interval(
     return interval(drawn_values(statistic, units, count, seed=seed), level)
 
 
-NORMAL = NormalDist()
-
-
 def bca_interval(
     statistic: Statistic, units: int, *, count: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> Interval:
@@ -105,7 +109,7 @@ def _bias(drawn: Vector64, observed: float) -> float:
     if not len(drawn) or not np.isfinite(observed):
         return np.nan
     share = float(((drawn < observed).mean() + (drawn <= observed).mean()) / 2)
-    return NORMAL.inv_cdf(share) if 0 < share < 1 else np.nan
+    return normal_quantile(share) if 0 < share < 1 else np.nan
 
 
 def _acceleration(left_out: Vector64) -> float:
@@ -118,8 +122,8 @@ def _acceleration(left_out: Vector64) -> float:
 
 
 def _corrected(probability: float, shift: float, rate: float) -> float:
-    z = shift + NORMAL.inv_cdf(probability)
-    return NORMAL.cdf(shift + z / (1 - rate * z))
+    z = shift + normal_quantile(probability)
+    return (1 + math.erf((shift + z / (1 - rate * z)) / math.sqrt(2))) / 2
 
 
 def wilson(share: ArrayLike, n: ArrayLike, *, quantile: float | None = None) -> Matrix64:
@@ -131,7 +135,7 @@ def wilson(share: ArrayLike, n: ArrayLike, *, quantile: float | None = None) -> 
     >>> wilson(0.8, 10).round(4).tolist()
     [0.4902, 0.9433]
     """
-    z = NORMAL.inv_cdf((1 + LEVEL) / 2) if quantile is None else quantile
+    z = normal_quantile((1 + LEVEL) / 2) if quantile is None else quantile
     p, cases = np.asarray(share, dtype=np.float64), np.asarray(n, dtype=np.float64)
     scale = 1 + z * z / cases
     centre = (p + z * z / (2 * cases)) / scale

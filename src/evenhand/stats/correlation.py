@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -15,10 +14,10 @@ from evenhand.errors import DegenerateError, UsageError
 from evenhand.stats import bootstrap
 from evenhand.stats.bootstrap import LEVEL
 from evenhand.stats.means import jackknife_interval
+from evenhand.stats.permutation import shuffles
 
 CorrelationName = Literal["pearson", "spearman"]
 EXACT_UP_TO = 7
-CELLS_AT_ONCE = 4 << 20
 FLAT = 1e-12  # a spread below this share of the largest value is rounding error
 
 
@@ -85,13 +84,8 @@ def correlation_p(x: Floats, y: Floats, *, samples: int = 9_999, seed: int = 0) 
         orders = np.array(list(itertools.permutations(range(len(dx)))))
         products = dy[orders] @ dx
     else:
-        rng = np.random.default_rng(seed)
-        step = max(1, CELLS_AT_ONCE // len(dx))
-        parts = [dy[None] @ dx]
-        for start in range(0, samples, step):
-            rows = min(step, samples - start)
-            parts.append(rng.permuted(np.broadcast_to(dy, (rows, len(dy))), axis=1) @ dx)
-        products = np.concatenate(parts)
+        shuffled = shuffles(dy, samples, seed=seed)
+        products = np.concatenate([dy[None] @ dx, *(block @ dx for block in shuffled)])
     limit = abs(float(products[0])) - FLAT * float(np.abs(dx).sum() * np.abs(dy).max())
     return float(np.mean(np.abs(products) >= limit))
 
@@ -130,14 +124,14 @@ def _correlation(kind: CorrelationName, first: Vector64, second: Vector64, bound
     return Correlation(kind, value, bounds, extremes, n)
 
 
-def _checked(x: Floats, y: Floats) -> tuple[Vector64, Vector64]:
+def _checked(x: Floats, y: Floats, what: str = "correlation") -> tuple[Vector64, Vector64]:
     first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
     if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a correlation needs two arrays of the same length, got {first.shape} and {second.shape}")
+        raise UsageError(f"a {what} needs two arrays of the same length, got {first.shape} and {second.shape}")
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a correlation needs finite numbers, got NaN or infinity", hint="leave out undefined points")
+        raise UsageError(f"a {what} needs finite numbers, got NaN or infinity", hint="leave out undefined points")
     if len(first) < 2:
-        raise DegenerateError(f"a correlation needs at least 2 points, got {len(first)}")
+        raise DegenerateError(f"a {what} needs at least 2 points, got {len(first)}")
     return first, second
 
 
@@ -187,7 +181,9 @@ def theil_sen(
     The interval is Sen's, from the null distribution of Kendall's statistic with the variance corrected for ties.
     Values that differ only by rounding error count as ties. Above `pairs_at_most` pairs a seeded sample is used.
     """
-    first, second = _slope_checked(x, y, level)
+    if not 0 < level < 1:
+        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
+    first, second = map(_without_rounding, _checked(x, y, "slope"))
     left, right, exact = _pairs(len(first), pairs_at_most, seed)
     run = first[right] - first[left]
     slopes = np.sort((second[right] - second[left])[run != 0] / run[run != 0])
@@ -218,7 +214,7 @@ def _pairs(n: int, most: int, seed: int) -> tuple[Rows, Rows, bool]:
 def _ranks(x: Vector64, y: Vector64, slopes: int, sampled: float, level: float) -> tuple[int, int]:
     """Return the ranks of the two bounds among the sorted slopes; `sampled` is the share of pairs used."""
     variance = (_tied(len(x)) - sum(map(_tied, _repeats(x))) - sum(map(_tied, _repeats(y)))) / 18
-    reach = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(max(variance, 0.0)) * sampled
+    reach = bootstrap.normal_quantile((1 + level) / 2) * math.sqrt(max(variance, 0.0)) * sampled
     return max(round((slopes - reach) / 2) - 1, 0), min(round((slopes + reach) / 2), slopes - 1)
 
 
@@ -229,19 +225,6 @@ def _tied(k: int) -> int:
 def _repeats(values: Vector64) -> list[int]:
     _, counts = np.unique(values, return_counts=True)
     return [int(count) for count in counts if count > 1]
-
-
-def _slope_checked(x: Floats, y: Floats, level: float) -> tuple[Vector64, Vector64]:
-    first, second = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    if not 0 < level < 1:
-        raise UsageError(f"the confidence level must be between 0 and 1, got {level}", hint="use 0.95 for 95 %")
-    if first.ndim != 1 or first.shape != second.shape:
-        raise UsageError(f"a slope needs two arrays of the same length, got {first.shape} and {second.shape}")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise UsageError("a slope needs finite numbers, got NaN or infinity", hint="leave out undefined points")
-    if len(first) < 2:
-        raise DegenerateError(f"a slope needs at least 2 points, got {len(first)}")
-    return _without_rounding(first), _without_rounding(second)
 
 
 def _without_rounding(values: Vector64) -> Vector64:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from evenhand.arrays import Matrix64, Rows, Vector64
 from evenhand.stats.bootstrap import LEVEL, wilson
 from evenhand.stats.multiplicity import NORMAL_95
+from evenhand.stats.permutation import shuffles
 
 DRAWS = 9_999  # of a test: the smallest p-value is 1e-4
 NORMAL_DRAWS = 20_000  # of a simultaneous quantile
@@ -181,13 +182,8 @@ def _permuted_p(values: Vector64, codes: Rows, sizes: Vector64, seed: int) -> fl
         return np.asarray(((rows @ own) ** 2 / sizes[filled]).sum(axis=1))
 
     observed = spread(values[None])[0]
-    rng, hits = np.random.default_rng(seed), 0
-    step = max(1, CELLS_AT_ONCE // len(values))
-    for start in range(0, DRAWS, step):
-        count = min(step, DRAWS - start)
-        shuffled = rng.permuted(np.broadcast_to(values, (count, len(values))), axis=1)
-        hits += int(np.count_nonzero(spread(shuffled) >= observed * (1 - 1e-12)))
-    return (hits + 1) / (DRAWS + 1)
+    reached = (spread(block) >= observed * (1 - 1e-12) for block in shuffles(values, DRAWS, seed=seed))
+    return (sum(map(np.count_nonzero, reached)) + 1) / (DRAWS + 1)
 
 
 def _welch_p(means: Vector64, variances: Vector64, sizes: Vector64) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, combinations
-from typing import Literal
+from itertools import chain, combinations, islice
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,10 @@ from evenhand.stats.bootstrap import Interval
 from evenhand.stats.means import NO_SPREAD, jackknife_interval
 
 EXACT_UP_TO = 200_000
-CELLS_AT_ONCE = 8 << 20
+CELLS_AT_ONCE = 4 << 20
 Alternative = Literal["greater", "less", "two-sided"]
 Ties = Literal["ge", "gt"]
+_Kind = TypeVar("_Kind", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,46 @@ def permutation_test(
     # Centred for precision; the mean cancels in every difference.
     values = np.concatenate([first, second]).astype(np.float64)
     pooled = values - values.mean()
-    count = math.comb(len(pooled), len(first))
-    sums = _all_sums(pooled, len(first)) if count <= exact_up_to else _drawn_sums(pooled, len(first), samples, seed)
     # The sums of the two groups add up to 0, so mean(X') - mean(Y') = sum(X') (1 / |X| + 1 / |Y|).
-    hits = _hits(sums, float(pooled[: len(first)].sum()), alternative, ties, float(np.abs(values).sum()))
-    if count <= exact_up_to:
+    return partition_test(
+        lambda members: np.asarray(pooled[members].sum(axis=1)), len(pooled), len(first),
+        observed=float(pooled[: len(first)].sum()), scale=float(np.abs(values).sum()),
+        alternative=alternative, ties=ties, samples=samples, exact_up_to=exact_up_to, seed=seed,
+    )  # fmt: skip
+
+
+def partition_test(
+    statistic: Callable[[Rows], Vector64],
+    total: int,
+    size: int,
+    *,
+    observed: float,
+    scale: float = 1.0,
+    alternative: Alternative = "greater",
+    ties: Ties = "ge",
+    samples: int = 10_000,
+    exact_up_to: int = EXACT_UP_TO,
+    seed: int = 0,
+) -> PermutationTest:
+    """Test a statistic of `size` of `total` units against partitions, as `permutation_test` does.
+
+    Args:
+        statistic: from the (partitions, size) units of the first group to a value for each partition.
+        total: number of units.
+        size: number of units in the first group.
+        observed: the observed value.
+        scale: size of what the statistic sums up: differences of 1e-12 of it are rounding.
+        alternative: which values count, as in `permutation_test`.
+        ties: "ge" counts values at least as large as observed; "gt" strictly larger ones.
+        samples: number of random partitions.
+        exact_up_to: largest number of partitions to enumerate.
+        seed: seed of the random partitions.
+    """
+    count = math.comb(total, size)
+    exact = count <= exact_up_to
+    blocks = _all_partitions(total, size) if exact else shuffles(np.arange(total), samples, seed=seed)
+    hits = sum(_hits(statistic(block[:, :size]), observed, alternative, ties, scale) for block in blocks)
+    if exact:
         return PermutationTest(hits / count, count, exact=True)
     return PermutationTest((hits + 1) / (samples + 1), samples, exact=False)
 
@@ -145,25 +181,17 @@ def _hits(statistics: Vector64, observed: float, alternative: str, ties: str, sc
     return int(np.count_nonzero(statistics >= limit if ties == "ge" else statistics > limit))
 
 
-def _all_sums(pooled: Vector64, size: int) -> Vector64:
-    count = math.comb(len(pooled), size)
-    flat = chain.from_iterable(combinations(range(len(pooled)), size))
-    chosen = np.fromiter(flat, dtype=np.intp, count=count * size).reshape(count, size)
-    return np.asarray(pooled[chosen].sum(axis=1))
+def _all_partitions(total: int, size: int) -> Iterator[Rows]:
+    ways = combinations(range(total), size)
+    while (block := np.fromiter(chain.from_iterable(islice(ways, CELLS_AT_ONCE // total)), dtype=np.int64)).size:
+        yield block.reshape(-1, size)
 
 
-def _drawn_sums(pooled: Vector64, size: int, samples: int, seed: int) -> Vector64:
-    rng = np.random.default_rng(seed)
-    sums = np.empty(samples)
-    step = max(1, CELLS_AT_ONCE // len(pooled))
+def shuffles(values: NDArray[_Kind], samples: int, *, seed: int = 0) -> Iterator[NDArray[_Kind]]:
+    """Yield random orders of the values, one in each row, in blocks of bounded memory."""
+    rng, step = np.random.default_rng(seed), max(1, CELLS_AT_ONCE // len(values))
     for start in range(0, samples, step):
-        rows = min(step, samples - start)
-        shuffled = rng.permuted(np.broadcast_to(pooled, (rows, len(pooled))), axis=1)
-        sums[start : start + rows] = shuffled[:, :size].sum(axis=1)
-    return sums
-
-
-TWO_WAY_CELLS_AT_ONCE = 4 << 20
+        yield rng.permuted(np.broadcast_to(values, (min(step, samples - start), len(values))), axis=1)
 
 
 def interactions(means: Matrix64) -> Matrix64:
@@ -240,12 +268,8 @@ def interaction_test(cells: Sequence[Sequence[Vector64]], *, samples: int = 10_0
     residuals = values - np.repeat(expected.ravel(), sizes)
     starts = np.cumsum(sizes) - sizes
     observed = _statistic(residuals[None], starts, sizes, shape)[0]
-    rng = np.random.default_rng(seed)
-    hits, step = 0, max(1, TWO_WAY_CELLS_AT_ONCE // len(values))
-    for start in range(0, samples, step):
-        count = min(step, samples - start)
-        shuffled = rng.permuted(np.broadcast_to(residuals, (count, len(residuals))), axis=1)
-        hits += int(np.count_nonzero(_statistic(shuffled, starts, sizes, shape) >= observed * (1 - 1e-12)))
+    drawn = (_statistic(block, starts, sizes, shape) for block in shuffles(residuals, samples, seed=seed))
+    hits = sum(int(np.count_nonzero(values >= observed * (1 - 1e-12))) for values in drawn)
     effects = raw / deviation
     return InteractionTest(
         means, expected, effects, _intervals(flat, shape), deviation,

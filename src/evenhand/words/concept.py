@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -190,7 +191,7 @@ class Concept(Cited):
             **parts,  # type: ignore[arg-type]
         )
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Hash of the words and of the questions that come with them."""
         return digest_of([self.to_dict(), [query.to_dict() for query in self.queries], list(self.probes)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from collections.abc import Callable
 from itertools import combinations
 
@@ -15,7 +16,7 @@ from scipy.special import nctdtr
 from evenhand import Query, Vectors, measures
 from evenhand import query as eh_query
 from evenhand.errors import UsageError
-from evenhand.measures.association.weat import effect_size_interval, largest_effect, noncentralities
+from evenhand.measures.association.weat import effect_size_interval, largest_effect, noncentral_t, noncentralities
 
 seeds = st.integers(0, 10_000)
 # cosines with a = (1, 0) and b = (0, 1): s is the first coordinate minus the second, over the length
@@ -296,6 +297,25 @@ def test_the_interval_covers(name: str, sizes: tuple[int, int], d: float) -> Non
 def test_the_interval_covers_where_the_bootstrap_does_not() -> None:
     """8 + 8 words and d = 1.65, the range of WEAT 6 to 8: the percentile bootstrap covers .79 to .82."""
     assert 0.92 <= coverage("normal", 1.65, (8, 8), samples=300) <= 0.99
+
+
+@pytest.mark.parametrize("freedom", [2, 2.3, 2.9, 14.7, 1_000, 48_000])
+@pytest.mark.parametrize("t", [0, 0.01, 0.3, 1, 2.5, 9, 30, 60])
+def test_the_noncentral_t_distribution_is_that_of_scipy(freedom: float, t: float) -> None:
+    share_below = noncentral_t(t, freedom)
+    for noncentrality in (-6, -0.5, 0, 0.4, 3, 25, 70):
+        assert share_below(noncentrality) == pytest.approx(nctdtr(freedom, noncentrality, t), abs=1e-12)
+
+
+@pytest.mark.parametrize("spread", [1e-4, 1e-6, 1e-8])
+def test_sets_that_are_far_apart_need_no_more_memory_than_others(spread: float) -> None:
+    noise = spread * np.random.default_rng(0).standard_normal((2, 8))
+    tracemalloc.start()
+    low, high = effect_size_interval(1 + noise[0], -1 + noise[1]) or (0.0, 0.0)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 2 - 1e-6 < low <= high <= 2
+    assert peak < 1 << 20
 
 
 def test_the_noncentralities_solve_the_equation_that_defines_them() -> None:

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import v_measure_score
+from sklearn.svm import SVC
 
 from evenhand.errors import UnknownNameError, UsageError
 from evenhand.measures import get
-from evenhand.measures.geometry.separability import SETTINGS, accuracy, tables, v_measure
+from evenhand.measures.geometry.separability import SETTINGS, accuracy, predict, tables, v_measure
 from evenhand.models.vectors import Vectors
 
 clustering = partial(get("clustering"), runs=2, starts=3)
@@ -203,3 +204,16 @@ def test_recoverability_undefined_results_and_invalid_arguments(planted) -> None
         recoverability(v, train=1.0)
     with pytest.raises(UsageError, match="repeats"):
         recoverability(v, repeats=0)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto", 0.7])
+def test_the_rbf_classifier_is_that_of_scikit_learn(gamma: float | str) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(1, 2, size=(120, 3))
+    labels = (np.linalg.norm(rows, axis=1) > 3.5).astype(np.int64)
+    train, test = slice(0, 80), slice(80, None)
+    answers, _ = predict("rbf-svm", {"C": 2.0, "gamma": gamma}, (rows[train], labels[train]), rows[test], seed=0)
+    expected = SVC(C=2.0, gamma=gamma).fit(rows[train], labels[train])
+    assert answers.tolist() == expected.predict(rows[test]).tolist()
+    alike, _ = predict("rbf-svm", {"C": 1.0, "gamma": gamma}, (np.ones((4, 3)), labels[:4]), rows[test], seed=0)
+    assert len(set(alike.tolist())) == 1  # equal rows have no variance, and leave nothing to learn

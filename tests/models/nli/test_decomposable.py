@@ -170,13 +170,15 @@ def test_attention_by_hand():
 
 @pytest.mark.parametrize("backend", ["numpy", "torch"])
 @pytest.mark.parametrize("normalise", [False, True])
-def test_words_that_are_computed_once_give_what_the_plain_pass_gives(backend, normalise) -> None:
+def test_words_that_are_computed_once_give_what_the_plain_pass_gives(backend, normalise, monkeypatch) -> None:
     if backend == "torch":
         pytest.importorskip("torch")
     asked, rng = model(backend=backend, normalise=normalise), np.random.default_rng(0)
     pairs = [[" ".join(rng.choice([*WORDS, "unheard-of"], size)) for size in rng.integers(1, 7, 40)] for _ in range(2)]
-    rows = [[asked.lookup.sentence(text) for text in side] for side in pairs]
-    plain = [ModelOverVectors._batch(asked, [p], [h])[0] for p, h in zip(*rows, strict=True)]
+    monkeypatch.setattr("evenhand.models.nli.decomposable.BLOCKS_IN_CACHE", 500)  # blocks of two pairs
+    sentences = [[np.array([asked.lookup.sentence(text)]) for text in side] for side in pairs]
+    forward = ModelOverVectors._forward(asked, np.arange(len(WORDS) + len(asked.oov)))
+    plain = [forward(p, h)[0] for p, h in zip(*sentences, strict=True)]
     np.testing.assert_allclose(asked.predict(*pairs).matrix, plain, atol=2e-6)
     assert np.ptp(np.array(plain), axis=0).max() > 0.05
 

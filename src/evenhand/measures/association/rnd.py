@@ -17,12 +17,12 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import mean_interval
+from evenhand.stats.permutation import shuffles
 from evenhand.stats.units import mean_units
 from evenhand.words import Query
 
 Distance = Literal["euclidean", "cosine"]
 ASSIGNMENTS = 10_000  # of the target words to the two groups; the smallest p-value is 1e-4
-AT_ONCE = 1_000
 INFO = Info(
     id="rnd",
     title="Relative Norm Distance",
@@ -147,10 +147,7 @@ def _assignments(total: int, size: int, seed: int) -> Iterator[Matrix64]:
         yield every  # combinations are in lexicographic order, so the observed assignment is the first
         return
     yield observed[None]
-    rng = np.random.default_rng(seed)
-    for start in range(0, ASSIGNMENTS - 1, AT_ONCE):
-        count = min(AT_ONCE, ASSIGNMENTS - 1 - start)
-        yield rng.permuted(np.broadcast_to(observed, (count, total)), axis=1)
+    yield from shuffles(observed, ASSIGNMENTS - 1, seed=seed)
 
 
 def _choose_attribute(located: LocatedQuery, name: str | None) -> LocatedSet:

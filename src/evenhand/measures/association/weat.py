@@ -6,6 +6,7 @@ Its generalisation compares any number of sets.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.vectors import Vectors
 from evenhand.stats import contrast_interval
-from evenhand.stats.bootstrap import LEVEL, Interval
+from evenhand.stats.bootstrap import LEVEL, Interval, normal_quantile
 from evenhand.stats.means import NO_SPREAD
 from evenhand.stats.permutation import Alternative, Ties, permutation_test
 from evenhand.stats.units import contrast_units, effect_size_units
@@ -168,6 +169,8 @@ INFLATION = 2.0
 PRIOR_WORDS = 15
 NARROWEST = 0.25  # the variance is never taken below this share of that of normal scores
 BISECTIONS = 40  # to a relative precision of 1e-12
+TAIL = 40.0  # a weight of exp(-40) is below the precision of the sum
+LARGEST_T = 30.0  # of the trapezoidal rule: the number of its steps grows with t
 
 
 def effect_size_interval(s_x: Vector64, s_y: Vector64, *, ddof: int = 0, level: float = LEVEL) -> Interval:
@@ -188,8 +191,6 @@ def effect_size_interval(s_x: Vector64, s_y: Vector64, *, ddof: int = 0, level: 
     >>> -2 < low < high < 2
     True
     """
-    from scipy.special import ndtri
-
     n_x, n_y = len(s_x), len(s_y)
     if min(n_x, n_y) < FEWEST:
         return None
@@ -207,7 +208,7 @@ def effect_size_interval(s_x: Vector64, s_y: Vector64, *, ddof: int = 0, level: 
     skewness = (p * x.third / n_x - q * y.third / n_y) / within**1.5
     extra = (delta**2 / 4 * tails - delta * skewness) / (scale + delta**2 / 4 * spread)
     extra *= INFLATION if extra > 0 else total / (total + PRIOR_WORDS)
-    quantile = float(ndtri((1 + level) / 2)) * math.sqrt(max(1 + extra, NARROWEST))
+    quantile = normal_quantile((1 + level) / 2) * math.sqrt(max(1 + extra, NARROWEST))
     bounds = noncentralities(delta / math.sqrt(scale), 2 / spread, quantile)
     low, high = (bound * math.sqrt(scale) for bound in bounds)
     shrink = math.sqrt((total - ddof) / total)
@@ -235,21 +236,19 @@ def _moments(values: Vector64) -> _Moments:
 
 def noncentralities(t: float, freedom: float, quantile: float) -> tuple[float, float]:
     """Return the noncentralities at which t is `quantile` normal deviates above and below the median."""
-    from scipy.special import ndtr
-
-    low = _noncentrality(t, freedom, float(ndtr(quantile)), -1)
-    return low, _noncentrality(t, freedom, float(ndtr(-quantile)), 1)
+    low = _noncentrality(t, freedom, _normal_share(quantile), -1)
+    return low, _noncentrality(t, freedom, _normal_share(-quantile), 1)
 
 
 def _noncentrality(t: float, freedom: float, probability: float, side: int) -> float:
     """Return where P(T <= t), which falls with the noncentrality, has a given value; by bisection."""
-    from scipy.special import nctdtr
-
     if t < 0:  # use the mirror image, for which the distribution function is accurate
         return -_noncentrality(-t, freedom, 1 - probability, -side)
 
+    share_below = noncentral_t(t, freedom)
+
     def excess(noncentrality: float) -> float:
-        return (float(nctdtr(freedom, noncentrality, t)) - probability) * side
+        return (share_below(noncentrality) - probability) * side
 
     step = math.sqrt(1 + t * t / (2 * freedom))
     inner, outer = t, t + side * step
@@ -264,6 +263,31 @@ def _noncentrality(t: float, freedom: float, probability: float, side: int) -> f
         else:
             outer = middle
     return (inner + outer) / 2
+
+
+def noncentral_t(t: float, freedom: float) -> Callable[[float], float]:
+    """Return the function from a noncentrality to P(T <= t), for t >= 0 and two degrees of freedom or more.
+
+    T <= t where a normal variable is below t y - noncentrality, y being sqrt(chi2 / freedom). The trapezoidal rule over
+    log y converges faster than any power of its step. `scipy.special.nctdtr` gives the same, but to import it takes
+    longer than the rest of a first measure. Sets that are far apart need too many steps, and are left to it.
+    """
+    if t > LARGEST_T:
+        from scipy.special import nctdtr
+
+        return lambda noncentrality: float(nctdtr(freedom, noncentrality, t))
+    reach = math.sqrt(TAIL / freedom)
+    step = min(1 / math.sqrt(2 * freedom), 1 / max(t, 1.0)) / 4
+    logs = np.arange(-reach - TAIL / freedom, reach + step, step)
+    weights = np.exp(freedom * (logs - np.expm1(2 * logs) / 2))
+    weights /= weights.sum()
+    limits = t * np.exp(logs)
+    return lambda noncentrality: float(weights @ [_normal_share(limit) for limit in (limits - noncentrality).tolist()])
+
+
+def _normal_share(limit: float) -> float:
+    """Return the share of a standard normal variable below a limit."""
+    return math.erfc(-limit / math.sqrt(2)) / 2
 
 
 TIES_WITHIN = 1e-12

@@ -13,7 +13,7 @@ import numpy as np
 from evenhand import subspaces
 from evenhand.arrays import Matrix64, Rows, Vector64, as_float64, unit_rows
 from evenhand.errors import DegenerateError, UsageError
-from evenhand.measures.call import ListCoverage
+from evenhand.measures.call import Call, ListCoverage
 from evenhand.models.vectors import Coverage, Vectors
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, WordSet, as_wordset, wordset
@@ -150,6 +150,21 @@ def direction_lists(vectors: Vectors, concept: Concept, *, how: DirectionFrom = 
     return (ListCoverage.of_pairs(vectors, concept.pairs),)
 
 
+def given_or_learned(
+    call: Call,
+    subspace: Subspace | None,
+    source: Vectors,
+    concept: Concept,
+    *,
+    how: DirectionFrom,
+    lists: Iterable[ListCoverage],
+    min_share: float,
+) -> Subspace:
+    """Return the given direction, or that of the concept, once these lists, and what it learns from, are covered."""
+    call.require((*lists, *(() if subspace else direction_lists(source, concept, how=how))), min_share)
+    return subspace or concept_direction(source, concept, how=how)
+
+
 def direction_source(vectors: Vectors, reference: Vectors | None, direction: DirectionSource) -> Vectors:
     """Return the vectors that a direction is learned on: the measured ones, or those before mitigation."""
     if direction not in get_args(DirectionSource):
@@ -219,31 +234,32 @@ def concept_words(concept: Concept) -> WordSet:
     return WordSet(f"{concept.name} words", tuple(dict.fromkeys([*words, *concept.pairs.first, *concept.pairs.second])))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RestrictedVocabulary:
-    """The words that remain, in the order of the file, and how many remained after each step."""
+    """The words that remain, in the order of the file, with their rows, and how many remained after each step."""
 
     words: tuple[str, ...]
+    rows: Rows
     sizes: Mapping[str, int]
 
 
 def restrict_vocabulary(vectors: Vectors, concept: Concept, restriction: Restriction) -> RestrictedVocabulary:
     """Return the restricted vocabulary V_t of these vectors."""
     considered = vectors.words[: restriction.first]
-    plain = _plain_words(tuple(considered), restriction.longest)
+    plain = _plain_rows(considered, restriction.longest)
     # A specific list matches by its own case; the words of a concept's groups are looked up like any others.
     own_case = restriction.exclude is not None or len(concept.specific) > 0
-    rows, _ = vectors.locate(restriction.excluded(concept), own_case=own_case)
-    excluded = frozenset(vectors.words[row] for row in rows.tolist())
-    remaining = tuple(word for word in plain if word not in excluded)
-    sizes = {"considered": len(considered), "plain": len(plain), "kept": len(remaining)}
-    return RestrictedVocabulary(remaining, sizes)
+    excluded, _ = vectors.locate(restriction.excluded(concept), own_case=own_case)
+    rows = plain[~np.isin(plain, excluded)]
+    sizes = {"considered": len(considered), "plain": len(plain), "kept": len(rows)}
+    return RestrictedVocabulary(tuple(considered[row] for row in rows.tolist()), rows, sizes)
 
 
 @lru_cache(maxsize=4)
-def _plain_words(words: tuple[str, ...], longest: int) -> tuple[str, ...]:
-    """Return the plain words of a vocabulary; every measure and every stage of an audit asks for those of the same."""
-    return tuple(word for word in words if len(word) <= longest and is_plain(word))
+def _plain_rows(words: tuple[str, ...], longest: int) -> Rows:
+    """Return the rows of plain words; every measure and every stage of an audit asks for those of one vocabulary."""
+    plain = [row for row, word in enumerate(words) if len(word) <= longest and is_plain(word)]
+    return np.array(plain, dtype=np.int64)
 
 
 def is_plain(word: str) -> bool:
@@ -311,8 +327,9 @@ def select_words(
         rules = restriction or Restriction()
         vocabulary = restrict_vocabulary(vectors, concept, rules)
         name, sizes, recorded = VOCABULARY, vocabulary.sizes, rules.to_dict(concept)
-        rows, coverage = vectors.locate(vocabulary.words, case="exact")
-        reference_rows, both = original.locate(vocabulary.words, case="exact")
+        rows, coverage = vocabulary.rows, Coverage(vocabulary.words)
+        same = original.words is vectors.words
+        reference_rows, both = (rows, coverage) if same else original.locate(vocabulary.words, case="exact")
     else:
         listed = as_wordset(words)
         name, sizes, recorded = listed.name, {"asked": len(listed)}, {}

@@ -16,10 +16,9 @@ from evenhand.measures.geometry.biased_words import (
     Restriction,
     WordSelection,
     WordSource,
-    concept_direction,
     describe_direction,
-    direction_lists,
     direction_source,
+    given_or_learned,
     select_words,
 )
 from evenhand.measures.measurement import MeasuredItem, Measurement, word_items
@@ -104,9 +103,7 @@ def direct_bias(
     selection = select_words(vectors, words, concept=concept, restriction=restriction)
     took_effect = {"direction": "given" if subspace else direction, **selection.restriction}
     call.describe(selection.name, positive=concept.positive, coverage=selection.coverage, params=took_effect)
-    lists = (*selection.lists(), *(() if subspace else direction_lists(source, concept, how=how)))
-    call.require(lists, min_share)
-    axis = subspace or concept_direction(source, concept, how=how)
+    axis = given_or_learned(call, subspace, source, concept, how=how, lists=selection.lists(), min_share=min_share)
     cosines = axis.coordinates(unit_rows(selection.matrix(vectors)))
     pictured = {
         "groups": _group_cosines(vectors, concept, axis),
@@ -225,9 +222,7 @@ def indirect_bias(
     complete = [(w, v) for w, v in wanted if w in index and v in index]
     call.describe(wanted.name, coverage=selection.coverage, params={"direction": "given" if subspace else direction})
     pairs_list = ListCoverage(wanted.name, len(complete), len(wanted), "pair")
-    lists = (pairs_list, *(() if subspace else direction_lists(source, concept, how=how)))
-    call.require(lists, min_share)
-    axis = subspace or concept_direction(source, concept, how=how)
+    axis = given_or_learned(call, subspace, source, concept, how=how, lists=(pairs_list,), min_share=min_share)
     unit = unit_rows(selection.matrix(vectors))
     first, second = (unit[[index[pair[side]] for pair in complete]] for side in (0, 1))
     similarities = np.einsum("ij,ij->i", first, second)

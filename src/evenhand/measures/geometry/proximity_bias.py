@@ -20,9 +20,8 @@ from evenhand.measures.geometry.biased_words import (
     Restriction,
     WordSelection,
     WordSource,
-    concept_direction,
     describe_direction,
-    direction_lists,
+    given_or_learned,
     select_words,
 )
 from evenhand.measures.geometry.direct_bias import SMALLEST, beta
@@ -159,9 +158,7 @@ def proximity_bias(
     )
     took_effect = {"direction": "given" if subspace else "original", "pool": candidates.name, **candidates.restriction}
     call.describe(selection.name, coverage=selection.coverage, params=took_effect)
-    lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
-    call.require(lists, min_share)
-    axis = subspace or concept_direction(original, concept, how=how)
+    axis = given_or_learned(call, subspace, original, concept, how=how, lists=selection.lists(), min_share=min_share)
     graph = neighbour_graph(vectors, selection, candidates, k=k)
     betas = edge_betas(graph, original, selection, candidates, axis, smallest=smallest)
     eta = proximity(betas > theta)
@@ -263,10 +260,8 @@ def gipe(
     )
     took_effect = {"direction": "given" if subspace else "original", "pool": candidates.name, **candidates.restriction}
     call.describe(selection.name, coverage=selection.coverage, params=took_effect)
-    lists = (*selection.lists(), *(() if subspace else direction_lists(original, concept, how=how)))
-    call.require(lists, min_share)
+    axis = given_or_learned(call, subspace, original, concept, how=how, lists=selection.lists(), min_share=min_share)
     sources = selection.sample(sample, seed=seed)
-    axis = subspace or concept_direction(original, concept, how=how)
     graph = neighbour_graph(vectors, sources, candidates, k=k)
     betas = edge_betas(graph, original, sources, candidates, axis, smallest=smallest)
     illicit = betas > theta

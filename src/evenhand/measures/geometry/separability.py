@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,9 @@ from evenhand.stats import share_interval
 from evenhand.stats.bootstrap import Interval
 from evenhand.stats.units import Units, mean_units, null_p, ratio_units
 from evenhand.words import Concept, as_concept
+
+if TYPE_CHECKING:
+    from sklearn.base import ClassifierMixin
 
 SideLabels = Rows  # one number for each word: its side, or its cluster
 
@@ -168,11 +171,13 @@ def clustering(
 def two_means(rows: Matrix64, *, normalise: bool, runs: int, starts: int, seed: int) -> Rows:
     """Return (runs, words): the cluster of each word, each run with its own seed."""
     from sklearn.cluster import KMeans  # slow to import
+    from threadpoolctl import threadpool_limits
 
     scaled = unit_rows(rows) if normalise else rows
     if np.ptp(scaled, axis=0).max() <= SAME_POINT * max(1.0, float(np.abs(scaled).max())):
         raise DegenerateError("all chosen words have the same vector, so that there are no clusters")
-    clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
+    with threadpool_limits(1):  # threads that share so few rows mostly wait for each other
+        clusters = [KMeans(2, n_init=starts, random_state=seed + run).fit_predict(scaled) for run in range(runs)]
     return np.asarray(clusters, dtype=np.int64)
 
 
@@ -423,41 +428,43 @@ def classifier_settings(names: tuple[str, ...], overrides: Mapping[str, Settings
     return {name: {**SETTINGS[name], **overrides.get(name, {})} for name in names}
 
 
-class Estimator(Protocol):
-    """What is used of a scikit-learn classifier."""
-
-    def fit(self, X: Matrix64, y: Rows) -> Estimator:
-        """Train on rows and their labels."""
-
-    def predict(self, X: Matrix64) -> Rows:
-        """Return the labels of rows."""
-
-
 def predict(
     name: str, options: Settings, train: tuple[Matrix64, Rows], test: Matrix64, *, seed: int
 ) -> tuple[Rows, bool]:
     """Train a classifier; return the labels it gives to the test rows, and whether its training converged."""
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings(record=True) as caught:
+    # Products of a few hundred rows are too small to be shared by threads.
+    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConvergenceWarning)
-        fitted = _make_classifier(name, options, seed).fit(*train)
-    stopped_early = any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
-    return fitted.predict(test), not stopped_early
+        answers: Rows = _make_classifier(name, options, train[0], seed).fit(*train).predict(test)
+    return answers, not any(issubclass(warning.category, ConvergenceWarning) for warning in caught)
 
 
-def _make_classifier(name: str, options: Settings, seed: int) -> Estimator:
-    classifier: Estimator
+def _make_classifier(name: str, options: Settings, rows: Matrix64, seed: int) -> ClassifierMixin:
     if name == "logistic":
         from sklearn.linear_model import LogisticRegression
 
-        classifier = LogisticRegression(**options)
-    elif name == "mlp":
+        return LogisticRegression(**options)
+    if name == "mlp":
         from sklearn.neural_network import MLPClassifier
 
-        classifier = MLPClassifier(**options, random_state=seed)
-    else:
-        from sklearn.svm import SVC
+        return MLPClassifier(**options, random_state=seed)
+    from sklearn.svm import SVC
 
-        classifier = SVC(kernel="linear" if name == "linear-svm" else "rbf", **options)
-    return classifier
+    if name == "linear-svm":
+        return SVC(kernel="linear", **options)
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    # The same kernel as kernel="rbf", from one product of matrices instead of one value after the other.
+    others = {option: value for option, value in options.items() if option != "gamma"}
+    return SVC(kernel=partial(rbf_kernel, gamma=_gamma(options["gamma"], rows)), **others)
+
+
+def _gamma(gamma: object, rows: Matrix64) -> object:
+    """Return the number that "scale" or "auto" stands for, as scikit-learn defines it."""
+    dim, variance = rows.shape[1], float(rows.var())
+    if gamma == "scale":
+        return 1 / (dim * variance) if variance else 1.0
+    return 1 / dim if gamma == "auto" else gamma

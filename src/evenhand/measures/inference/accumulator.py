@@ -53,7 +53,8 @@ class Accumulator:
     def part(self, start: int, stop: int) -> Accumulator:
         """Return an empty accumulator for phrases `start` to `stop`, with the same bootstrap draws."""
         part = copy(self)
-        part.probe, part.first = self.probe.part(start, stop), start
+        part.first = start
+        part.probe = self.probe if stop - start == self.probe.shape[0] else self.probe.part(start, stop)
         part.tables = Tables(part.probe.shape, len(self.columns.names))
         part.top_pairs = TopPairs(len(LABELS), TOP_PAIRS)
         part.resamples = self.resamples.blank() if self.resamples else None

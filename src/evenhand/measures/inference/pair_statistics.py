@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
-from functools import reduce
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -227,8 +227,17 @@ class Resamples:
 
 def make_resamples(probe: Probe, columns: int, draws: int, *, seed: int) -> Resamples | None:
     """Return empty resamples; None if nothing can be resampled, since identical draws would look like certainty."""
-    resamples = Resamples(probe, columns, draws, seed=seed) if draws else None
-    return resamples if resamples and resamples.over else None
+    resamples = _drawn(probe, probe.shape, columns, draws, seed) if draws else None
+    return resamples.blank() if resamples and resamples.over else None
+
+
+@lru_cache(maxsize=2)
+def _drawn(probe: Probe, shape: tuple[int, int, int], columns: int, draws: int, seed: int) -> Resamples:
+    """Return resamples of a probe; every model and every stage of an audit is asked about the same draws.
+
+    The shape tells a part of a probe, which equals it otherwise, from the whole.
+    """
+    return Resamples(probe, columns, draws, seed=seed)
 
 
 def _weights(size: int, draws: int, seed: np.random.SeedSequence) -> Matrix | None:

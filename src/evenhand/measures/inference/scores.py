@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, islice
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -16,7 +14,7 @@ from evenhand.measures.inference.accumulator import Accumulator, SampleStatistic
 from evenhand.measures.inference.pair_statistics import OFF, divided, threshold_name
 from evenhand.models.nli import LABELS
 from evenhand.stats import PermutationTest, interval, permutation_test
-from evenhand.stats.permutation import EXACT_UP_TO, Ties
+from evenhand.stats.permutation import EXACT_UP_TO, Ties, partition_test
 
 Interval: TypeAlias = tuple[float, float] | None
 ScoreUnit = Literal["sentence", "word_pair"]
@@ -196,7 +194,6 @@ def _by_label(record: GroupScores | Gap) -> JSON:
 
 
 ALL_NEUTRAL = np.array([0.0, 1.0, 0.0])  # (entailment, neutral, contradiction)
-ROWS_AT_ONCE = 20_000
 ROUNDING = 1e-12
 
 
@@ -235,35 +232,17 @@ def gap_test(
     """
     if first.ndim != 2 or second.ndim != 2 or not len(first) or not len(second):
         raise UsageError("the test needs the mean triples of the words of two non-empty groups")
-    pooled = np.concatenate([first, second])
+    pooled, rest = np.concatenate([first, second]), len(second)
+
+    def distances(members: Rows) -> Vector64:
+        sums = pooled[members].sum(axis=1)
+        return gender_gap(sums / len(first), (pooled.sum(axis=0) - sums) / rest)
+
     observed = float(gender_gap(first.mean(axis=0), second.mean(axis=0)))
-    total, size, count = len(pooled), len(first), math.comb(len(pooled), len(first))
-    exact = count <= exact_up_to
-    blocks = _all_partitions(total, size) if exact else _random_partitions(total, size, samples, seed)
-    hits = sum(_count_hits(pooled, block, observed, ties) for block in blocks)
-    if exact:
-        return PermutationTest(hits / count, count, exact=True)
-    return PermutationTest((hits + 1) / (samples + 1), samples, exact=False)
-
-
-def _count_hits(pooled: Matrix64, members: Rows, observed: float, ties: Ties) -> int:
-    size, rest = members.shape[1], len(pooled) - members.shape[1]
-    sums = pooled[members].sum(axis=1)
-    distances = gender_gap(sums / size, (pooled.sum(axis=0) - sums) / rest)
-    limit = observed - ROUNDING if ties == "ge" else observed + ROUNDING
-    return int(np.count_nonzero(distances >= limit if ties == "ge" else distances > limit))
-
-
-def _all_partitions(total: int, size: int) -> Iterator[Rows]:
-    ways = combinations(range(total), size)
-    return (np.array(block) for block in iter(lambda: list(islice(ways, ROWS_AT_ONCE)), []))
-
-
-def _random_partitions(total: int, size: int, samples: int, seed: int) -> Iterator[Rows]:
-    rng = np.random.default_rng(seed)
-    counts = (min(ROWS_AT_ONCE, samples - done) for done in range(0, samples, ROWS_AT_ONCE))
-    words = np.arange(total)
-    return (rng.permuted(np.broadcast_to(words, (count, total)), axis=1)[:, :size] for count in counts)
+    return partition_test(
+        distances, len(pooled), len(first), observed=observed, ties=ties, samples=samples, exact_up_to=exact_up_to,
+        seed=seed,
+    )  # fmt: skip
 
 
 def neutrality(sums: Accumulator) -> Neutrality:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -163,11 +164,6 @@ MIN_ROWS = 3
 SAME = 1e-9  # cosines of float32 vectors that differ by less differ by rounding
 
 
-def available() -> tuple[str, ...]:
-    """Return the ids of the further similarity sets on this disk."""
-    return local_ids("similarity", SETS)
-
-
 SIMILARITY_INFO = Info(
     id="similarity",
     title="Word similarity",
@@ -190,7 +186,7 @@ SIMILARITY_INFO = Info(
         "luong2013",
     ),
     queries=PACKAGED,
-    available=available,
+    available=partial(local_ids, "similarity", SETS),
     family="quality",
     definition=2,
     role="cost",
@@ -230,9 +226,7 @@ def similarity(
     if unknown not in get_args(Unknown):
         raise UsageError(f"unknown policy {unknown!r} for words without a vector", hint="use drop or mean-vector")
     source = rated_pairs(dataset)
-    located, coverage = vectors.locate(word for pair in source.pairs for word in pair)
-    index = dict(zip(coverage.found, located.tolist(), strict=True))
-    rows = np.array([[index.get(word, ABSENT) for word in pair] for pair in source.pairs], dtype=np.int64)
+    rows, coverage = _word_rows(vectors, source.pairs)
     complete = (rows != ABSENT).all(axis=1)
     used = np.flatnonzero(complete | (unknown == "mean-vector"))
     call.describe(source.name, coverage=coverage)
@@ -267,6 +261,13 @@ def similarity(
             ),
         ),
     )
+
+
+def _word_rows(vectors: Vectors, entries: Sequence[tuple[str, ...]]) -> tuple[Rows, Coverage]:
+    """Return the row of each word of each entry, ABSENT for one without a vector."""
+    rows, coverage = vectors.locate(word for entry in entries for word in entry)
+    index = dict(zip(coverage.found, rows.tolist(), strict=True))
+    return np.array([[index.get(word, ABSENT) for word in entry] for entry in entries], dtype=np.int64), coverage
 
 
 def _cosines(vectors: Vectors, rows: Rows) -> Vector64:
@@ -323,11 +324,6 @@ Flags = NDArray[np.bool_]
 Scores = NDArray[np.float32]
 
 
-def analogy_available() -> tuple[str, ...]:
-    """Return the ids of the analogy sets on this disk."""
-    return local_ids("analogy", ANALOGY_SETS)
-
-
 ANALOGY_INFO = Info(
     id="analogy",
     title="Word analogies",
@@ -341,7 +337,7 @@ ANALOGY_INFO = Info(
     ),
     cites=("mikolov2013efficient", "mikolov2013linguistic", "levy2014"),
     queries=(),
-    available=analogy_available,
+    available=partial(local_ids, "analogy", ANALOGY_SETS),
     family="quality",
     definition=3,
     role="cost",
@@ -381,7 +377,7 @@ def analogy(
     _check(method, restrict, unknown)
     source = questions(dataset)
     searched = vectors if restrict is None or restrict >= len(vectors) else vectors.head(restrict)
-    rows, coverage = _question_rows(searched, source)
+    rows, coverage = _word_rows(searched, source.questions)
     complete = (rows != ABSENT).all(axis=1)
     call.describe(source.name, coverage=coverage)
     questions_list = ListCoverage(source.name, int(complete.sum()), len(rows), "complete question")
@@ -413,13 +409,6 @@ def _check(method: str, restrict: int | None, unknown: str) -> None:
         raise UsageError(f"unknown policy {unknown!r} for words without a vector", hint="use skip or wrong")
     if restrict is not None and restrict < 1:
         raise UsageError(f"restrict must be at least 1, got {restrict}", hint="use None for the whole vocabulary")
-
-
-def _question_rows(searched: Vectors, source: Questions) -> tuple[Rows, Coverage]:
-    rows, coverage = searched.locate(word for question in source.questions for word in question)
-    index = dict(zip(coverage.found, rows.tolist(), strict=True))
-    by_question = [[index.get(word, ABSENT) for word in question] for question in source.questions]
-    return np.array(by_question, dtype=np.int64), coverage
 
 
 def _sections(source: Questions, correct: Flags, counted: Flags) -> tuple[MeasuredItem, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from evenhand.arrays import Matrix
+from evenhand.engines.engine import cores
 from evenhand.errors import UsageError, require
 from evenhand.models.device import torch_device
 
@@ -74,11 +74,6 @@ def backend(name: str = "numpy", *, workers: int | None = None) -> ArrayBackend:
     if library == "torch":
         return _torch(device or "cpu", workers or cores())
     raise UsageError(f"unknown backend {name!r}", hint="use numpy, torch or torch:cuda")
-
-
-def cores() -> int:
-    """Return the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _numpy(workers: int) -> ArrayBackend:

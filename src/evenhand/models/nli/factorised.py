@@ -19,6 +19,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix, Rows
 from evenhand.models.nli.backend import Array, ArrayBackend, DeviceLayer, backend
+from evenhand.models.nli.over_vectors import TokenRows
 from evenhand.models.nli.protocol import LABELS, Grid
 from evenhand.models.tokenizing import split_words
 from evenhand.words.probes import Probe
@@ -220,7 +221,6 @@ def run_jobs(jobs: Iterator[Callable[[], ComingGrid]], backend: ArrayBackend) ->
             yield waiting.popleft().result().result()
 
 
-TokenRows = tuple[int, ...]
 LookUp = Callable[[str], TokenRows]  # from a text to the rows of its tokens
 FILLERS_AT_ONCE = 512
 JOINS = "-'’_"

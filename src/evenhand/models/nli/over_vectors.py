@@ -6,11 +6,12 @@ import json
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from itertools import chain
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, NamedTuple, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +26,17 @@ from evenhand.models.nli.protocol import LABELS, Probabilities, require_equal_le
 from evenhand.models.tokenizing import split_words
 from evenhand.models.vectors import Vectors
 from evenhand.registry import Registry
+
+Forward: TypeAlias = Callable[[Rows, Rows], Matrix]
+"""From (pairs, length) word numbers of premises and hypotheses to (pairs, 3) probabilities."""
+
+
+class LookupOptions(TypedDict, total=False):
+    """How words are looked up in the vectors, and the name of the model."""
+
+    lower: bool
+    normalise: bool
+    name: str
 
 
 class ModelOverVectors:
@@ -113,19 +125,22 @@ class ModelOverVectors:
                 raise UsageError(f"pair {pair} has an empty sentence: {premises[pair]!r}, {hypotheses[pair]!r}")
             buckets[len(p), len(h)].append(pair)
         matrix = np.empty((len(premises), len(LABELS)), np.float32)
+        words = np.unique(np.fromiter(chain.from_iterable(chain(*rows)), np.int64))
         with self.backend.worker():
+            forward = self._forward(words)
             for bucket in buckets.values():
                 for start in range(0, len(bucket), batch):
                     pairs = bucket[start : start + batch]
-                    matrix[pairs] = self._batch([rows[0][i] for i in pairs], [rows[1][i] for i in pairs])
+                    sides = (np.searchsorted(words, np.array([side[pair] for pair in pairs])) for side in rows)
+                    matrix[pairs] = forward(*sides)
         return Probabilities(matrix)
 
-    def _batch(self, premise: list[tuple[int, ...]], hypothesis: list[tuple[int, ...]]) -> Matrix:
-        vectors = (
-            self.table(np.array(side).ravel().tolist()).reshape(len(side), -1, self.vectors.dim)
-            for side in (premise, hypothesis)
+    def _forward(self, words: Rows) -> Forward:
+        """Return the function from pairs of one length to their probabilities; the words are rows of the table."""
+        vectors, put = self.table(words.tolist()), self.backend.put
+        return lambda premise, hypothesis: self.backend.get(
+            self._probabilities(put(vectors[premise]), put(vectors[hypothesis]))
         )
-        return self.backend.get(self._probabilities(*map(self.backend.put, vectors)))
 
     def _probabilities(self, premise: Array, hypothesis: Array) -> Array:
         """Return (pairs, 3) probabilities for token vectors of shape (pairs, length, dim)."""
@@ -138,7 +153,18 @@ NLI_MODELS: Registry[type[ModelOverVectors]] = Registry(
 )
 
 
-@dataclass(frozen=True)
+MOST_SENTENCES = 1 << 16  # whose rows are kept
+TokenRows = tuple[int, ...]
+
+
+@lru_cache(maxsize=2)
+def _known_rows(
+    words: tuple[str, ...], case: str, language: str, spare: int, lower: bool
+) -> tuple[dict[str, int], dict[str, TokenRows]]:
+    """Return the rows of tokens and of sentences that were looked up: models and stages of an audit share them."""
+    return {}, {}
+
+
 class Lookup:
     """Rows of tokens in a table: the vectors, followed by spare rows for out-of-vocabulary words.
 
@@ -146,10 +172,15 @@ class Lookup:
     random for each occurrence, so its answers differ between runs.
     """
 
-    vectors: Vectors
-    spare: int
-    lower: bool = True
-    _rows: dict[str, int] = field(default_factory=dict, repr=False, compare=False)
+    def __init__(self, vectors: Vectors, spare: int, lower: bool = True) -> None:
+        self.vectors, self.spare, self.lower = vectors, spare, lower
+
+    @cached_property
+    def _known(self) -> tuple[dict[str, int], dict[str, TokenRows]]:
+        return _known_rows(self.vectors.words, self.vectors.case, self.vectors.language, self.spare, self.lower)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.vectors, self.spare, self.lower)
 
     def known(self, word: str) -> bool:
         """Return whether the vectors have the word."""
@@ -157,21 +188,27 @@ class Lookup:
 
     def row(self, word: str) -> int:
         """Return the row of a token."""
-        if word not in self._rows:
+        known, _ = self._known
+        if word not in known:
             spelling = self._find(word)
             # The spelling keeps its case, with `lower` too: trained models depend on this assignment. Lone surrogates,
             # which JSON can contain, have no UTF-8 form.
             spare = len(self.vectors) + zlib.crc32(word.encode(errors="surrogatepass")) % max(self.spare, 1)
-            self._rows[word] = self.vectors.index[spelling] if spelling is not None else spare
-        return self._rows[word]
+            known[word] = self.vectors.index[spelling] if spelling is not None else spare
+        return known[word]
 
-    def rows(self, words: Iterable[str]) -> tuple[int, ...]:
+    def rows(self, words: Iterable[str]) -> TokenRows:
         """Return the rows of tokens."""
         return tuple(map(self.row, words))
 
-    def sentence(self, text: str) -> tuple[int, ...]:
+    def sentence(self, text: str) -> TokenRows:
         """Return the rows of a sentence's tokens."""
-        return self.rows(split_words(text))
+        _, known = self._known
+        if (rows := known.get(text)) is None:
+            if len(known) >= MOST_SENTENCES:
+                known.clear()
+            rows = known[text] = self.rows(split_words(text))
+        return rows
 
     def _find(self, word: str) -> str | None:
         return self.vectors.find(word.lower() if self.lower else word)
@@ -210,8 +247,8 @@ def build(
         if file.kind not in NLI_MODELS:
             known = ", ".join(NLI_MODELS.ids())
             raise FormatError(f"unknown kind of model {file.kind!r}", hint=f"known kinds: {known}")
-        name = str(name or file.config.get("name") or path.stem)
-        return NLI_MODELS.get(file.kind)(file.arrays, vectors, name=name, device=device, **options)
+        options["name"] = str(name or file.config.get("name") or path.stem)
+        return NLI_MODELS.get(file.kind)(file.arrays, vectors, device=device, **options)
 
 
 def backend_name(device: str = "auto", *, numpy: bool = True) -> str:
@@ -236,13 +273,6 @@ class ModelFile(NamedTuple):
     kind: str
     arrays: dict[str, Matrix]
     config: dict[str, object]
-
-
-class LookupOptions(TypedDict):
-    """How words are looked up in the vectors."""
-
-    lower: bool
-    normalise: bool
 
 
 def write_model_file(

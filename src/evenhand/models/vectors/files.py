@@ -39,7 +39,6 @@ from evenhand.models.vectors.cache import digest_of
 from evenhand.models.vectors.checks import checked
 from evenhand.models.vectors.formats import Format, Parsed, ReadOptions, format_for_reading, format_for_writing, get
 from evenhand.models.vectors.formats.format import MAX_RECORD, as_json, as_steps, notes_of, source_from
-from evenhand.models.vectors.formats.spacy_vocab import KEYS, MATRIX
 from evenhand.models.vectors.lookup import Case
 from evenhand.models.vectors.table import Vectors
 
@@ -158,6 +157,11 @@ def _path(source: str | os.PathLike[str]) -> Path:
 
 def _key_table_of(path: Path) -> Path:
     """Return the key table of a spaCy pipeline, given its folder, its vocabulary folder or its matrix."""
+    from evenhand.models.vectors.formats.spacy_vocab import (  # the formats are imported when they are needed
+        KEYS,
+        MATRIX,
+    )
+
     candidates = (path / "vocab" / KEYS, path / KEYS, path.with_name(KEYS) if path.name == MATRIX else path)
     return next((candidate for candidate in candidates if os.path.isfile(candidate)), path)  # noqa: PTH113  long names
 
@@ -223,6 +227,8 @@ def _vectors(parsed: Parsed, path: Path, case: Case, language: str) -> Vectors:
 
 def _title(path: Path) -> str:
     """Return the file name; all key tables of spaCy have the same one, so the folder names them."""
+    from evenhand.models.vectors.formats.spacy_vocab import KEYS
+
     if path.name != KEYS:
         return path.name
     folder = path.absolute().parent

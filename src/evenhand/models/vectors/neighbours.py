@@ -46,9 +46,11 @@ def nearest(
         raise UsageError(f"k={k} neighbours requested from {available:,} words", hint="use a smaller k")
     indices = np.empty((len(queries), k), dtype=np.int64)
     cosines = np.empty((len(queries), k), dtype=np.float32)
-    step = max(1, BLOCK_CELLS // len(pool))
+    step = min(max(1, BLOCK_CELLS // len(pool)), max(1, len(queries)))
+    similarities = np.empty((step, len(pool)), dtype=np.float32)  # new memory for each block takes as long as a product
     for start in range(0, len(queries), step):
-        block = queries[start : start + step] @ pool.T
+        part = queries[start : start + step]
+        block = np.matmul(part, pool.T, out=similarities[: len(part)])
         if exclude is not None:
             _mask(block, exclude[start : start + step])
         top = _top(block, k)
