@@ -52,8 +52,7 @@ def measure(info: Info) -> Callable[[Callable[Concatenate[Call, P], R]], Measure
 
     The function is written with the call as its first parameter, and called without it: `weat(vectors, query)`. Its
     other parameters are recorded. A parameter that is annotated with names (`Literal["a", "b"]`) takes no other value.
-    If it raises `VocabularyError` or `DegenerateError`, the measurement is undefined,
-    with the message as its reason.
+    If it raises `VocabularyError` or `DegenerateError`, the measurement is undefined, with the message as its reason.
     """
 
     def bind(function: Callable[Concatenate[Call, P], R]) -> MeasureFunction[P, R]:
@@ -127,7 +126,12 @@ class Call:
     ) -> Call:
         """Return the call of a measure with these arguments; all but view, query, reference and seed are recorded.
 
-        `names` are the only values of some parameters.
+        Args:
+            info: the description of the measure.
+            signature: the parameters of the measure, without the call.
+            args: the arguments by position.
+            kwargs: the arguments by name.
+            names: the only values of some parameters, see `names_taken`.
         """
         try:
             bound = signature.bind(*args, **kwargs)

@@ -152,10 +152,11 @@ class Labelled:
         wide = as_float64(x)
         return train(wide[fit], self.y[fit], intercept=True).accuracy(wide[test], self.y[test])
 
-    def report(self, before: Matrix64, after: Matrix) -> dict[str, object]:
+    def report(self, before: Matrix64, after: Matrix, **labels: object) -> dict[str, object]:
         """Return the labels used, and the accuracy of a linear classifier before and after an erasure."""
+        sizes = dict(zip(self.classes, np.bincount(self.y).tolist(), strict=True))
         return {
-            "labels": {**self.params, "sizes": dict(zip(self.classes, np.bincount(self.y).tolist(), strict=True))},
+            "labels": {**self.params, "sizes": sizes, **labels},
             "accuracy_before": self.accuracy(before),
             "accuracy_after": self.accuracy(after),
             "majority": self.majority,
@@ -326,6 +327,14 @@ def poles(
     means = np.array([rows.mean(axis=0) for rows, _ in located.values()])
     coverage = sum((each for _, each in located.values()), Coverage(()))
     return means - means.mean(axis=0), tuple(located), coverage, {"how": "group means", "concept": concept.name}
+
+
+def rows_of_two_groups(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage]:
+    """Return the vectors of the positive group of a concept, and those of the other one."""
+    other = next(name for name in concept.groups if name != concept.positive)
+    first, coverage = word_rows(v, concept.groups[concept.positive], what=f"group {concept.positive!r}")
+    second, second_coverage = word_rows(v, concept.groups[other], what=f"group {other!r}")
+    return first, second, coverage + second_coverage
 
 
 def plain_rows(v: Vectors, first: int) -> Rows:

@@ -144,6 +144,11 @@ class Mitigation(ABC):
         """The sites of a transformer that need a foldable map there; empty for methods that act elsewhere."""
         return ()
 
+    def _about(self) -> dict[str, object]:
+        """Return what a report says of the method: its id, its definition, its parameters and its seed."""
+        seed = {"seed": getattr(self, "seed")} if self.is_seeded() else {}  # noqa: B009 (a field of subclasses)
+        return {"method": self.id, "definition": self.definition, "params": self.params(), **seed}
+
     @classmethod
     def is_seeded(cls) -> bool:
         """Return whether the method has random steps."""

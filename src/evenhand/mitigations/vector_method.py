@@ -88,12 +88,8 @@ class SiteMethod(Mitigation):
 
     def _reported(self, vm: M, v: Vectors, coverage: Coverage, details: Mapping[str, object] | None = None) -> M:
         """Return the map with a report: what was fitted, which words were missing, how the map changes the vectors."""
-        seed = {"seed": getattr(self, "seed")} if self.is_seeded() else {}  # noqa: B009 (a field of subclasses)
         return vm.with_report(
-            method=self.id,
-            definition=self.definition,
-            params=self.params(),
-            **seed,
+            **self._about(),
             vectors=v.name,
             rank_removed=vm.rank_removed,
             words_missing=list(coverage.missing),

@@ -80,9 +80,9 @@ def test_undefined_results_and_invalid_arguments() -> None:
     assert direct_bias(V, WORDS, concept=eh.Concept("x", pairs=[("p", "q")])).status == "undefined"
     with pytest.raises(UsageError, match="negative, got -1"):
         direct_bias(V, WORDS, c=-1, concept=GENDER)
-    with pytest.raises(UsageError, match="use own or original"):
+    with pytest.raises(UsageError, match="direction must be own or original"):
         direct_bias(V, WORDS, direction="other", concept=GENDER)
-    with pytest.raises(UsageError, match="use pairs or pair"):
+    with pytest.raises(UsageError, match="how must be pairs or pair"):
         direct_bias(V, WORDS, how="other", concept=GENDER)
     with pytest.raises(UsageError, match="2 dimensions, toy has 3"):
         direct_bias(V, WORDS, reference=Vectors(["she", "he"], [[1, 0], [0, 1]]), direction="original")

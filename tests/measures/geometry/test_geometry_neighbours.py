@@ -74,7 +74,7 @@ def test_undefined_results_and_invalid_arguments(planted) -> None:
     assert "does not vary" in neighbours(v, k=5, pool=one_side).reason  # every neighbour is of that side
     assert neighbours(v, ["nowhere"]).status == "undefined"
     assert "she/he" in neighbours(v.with_matrix(np.ones_like(v.matrix))).reason
-    with pytest.raises(UsageError, match="use pearson"):
+    with pytest.raises(UsageError, match="statistic must be pearson or spearman"):
         neighbours(v, statistic="kendall")
     with pytest.raises(UsageError, match="k=0"):
         neighbours(v, k=0)

@@ -130,7 +130,7 @@ def test_undefined_results_and_invalid_arguments(planted) -> None:
     along = Subspace.given([[1.0, 0.0]])
     m = gipe(alone, ["a"], pool=["a", "b"], subspace=along, unvisited=0)
     assert "all weights are 0" in m.reason
-    with pytest.raises(UsageError, match="1 or 0, got 2"):
+    with pytest.raises(UsageError, match="unvisited must be 0 or 1, got 2"):
         gipe(v, unvisited=2)
     with pytest.raises(UsageError, match="got 0"):
         gipe(v, sample=0, min_share=0.3)

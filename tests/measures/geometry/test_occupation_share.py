@@ -46,7 +46,7 @@ def test_undefined_results_and_invalid_arguments() -> None:
         occupation_share(vectors(0, 0, 0, 0), WordSet("plain", ("smith",)))
     with pytest.raises(UnknownNameError, match="children"):
         occupation_share(vectors(0, 0, 0, 0), JOBS, column="children")
-    with pytest.raises(UsageError, match="use pearson"):
+    with pytest.raises(UsageError, match="statistic must be pearson or spearman"):
         occupation_share(vectors(0, 0, 0, 0), JOBS, statistic="kendall")
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from evenhand.errors import FormatError, UsageError, few
 from evenhand.measures.chat.people_result import AskedCases
-from evenhand.measures.likelihood.scoring import draw_sample, parse_json, read_text
+from evenhand.measures.likelihood.scoring import draw_sample, read_json_lines
 from evenhand.words import Concept
 from evenhand.words.persons import Naming, words_of_persons
 
@@ -57,10 +57,7 @@ def read_discrim_eval(path: str | Path) -> tuple[PublishedFill, ...]:
     """
     file = Path(path)
     fills = []
-    for number, line in enumerate(read_text(file, "discrim-eval file").split("\n"), start=1):
-        if not line.strip():
-            continue
-        row = parse_json(line, f"{file}, line {number}")
+    for number, row in read_json_lines(file, "discrim-eval file"):
         missing = [name for name in FIELDS if not isinstance(row, dict) or name not in row]
         if missing:
             raise FormatError(
@@ -73,8 +70,6 @@ def read_discrim_eval(path: str | Path) -> tuple[PublishedFill, ...]:
         text, question = str(row["filled_template"]), str(row["decision_question_id"])
         kind = str(row.get("fill_type", ""))
         fills.append(PublishedFill(text, question, age, str(row["gender"]), str(row["race"]), kind))
-    if not fills:
-        raise FormatError(f"{file} is empty")
     return tuple(fills)
 
 

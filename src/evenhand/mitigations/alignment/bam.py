@@ -10,6 +10,7 @@ import numpy as np
 
 from evenhand.arrays import Matrix64
 from evenhand.errors import DegenerateError, EvenhandWarning, UsageError, VocabularyError
+from evenhand.mitigations.labelled_words import rows_of_two_groups
 from evenhand.mitigations.maps import Affine, VectorMap
 from evenhand.mitigations.method import require_pairs, require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
@@ -77,7 +78,7 @@ class BAM(VectorMethod):
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
         pairing = self._pairing()
-        first, second, coverage = _aligned(v, concept) if pairing == "aligned" else _all_pairs(v, concept)
+        first, second, coverage = _aligned(v, concept) if pairing == "aligned" else rows_of_two_groups(v, concept)
         if self.mapped == "negative":
             first, second = second, first
         moments = _cross(first, second, pairing)
@@ -125,13 +126,6 @@ def _aligned(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage
         raise VocabularyError(f"{v.name} has no complete pair of {concept.name!r}: missing {listed(coverage.missing)}")
     first, second = (list(side) for side in zip(*complete, strict=True))
     return rows[first], rows[second], coverage
-
-
-def _all_pairs(v: Vectors, concept: Concept) -> tuple[Matrix64, Matrix64, Coverage]:
-    other = next(name for name in concept.groups if name != concept.positive)
-    first, coverage = word_rows(v, concept.groups[concept.positive], what=f"group {concept.positive!r}")
-    second, second_coverage = word_rows(v, concept.groups[other], what=f"group {other!r}")
-    return first, second, coverage + second_coverage
 
 
 def _cross(first: Matrix64, second: Matrix64, pairing: Pairing) -> Matrix64:

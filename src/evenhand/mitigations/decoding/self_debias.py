@@ -175,8 +175,8 @@ class SelfDebias(Mitigation):
     def _change(self, concept: Concept) -> DecodingChange:
         prompts = tuple(self.prompts) or (PROMPT.format(concept=concept.name),)
         params = self.params() | {"prompts": list(prompts)}
-        report = {"method": self.id, "definition": self.definition, "concept": concept.name, "params": params}
-        return DecodingChange(prompts, self.decay, self.floor, report | {"unchanged_views": ["vectors", "sentences"]})
+        details = {"concept": concept.name, "params": params, "unchanged_views": ["vectors", "sentences"]}
+        return DecodingChange(prompts, self.decay, self.floor, self._about() | details)
 
     def _check(self, concept: Concept) -> None:
         if len(concept.groups) < 2:

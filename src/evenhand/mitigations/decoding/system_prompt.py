@@ -108,5 +108,5 @@ class SystemPrompt(Mitigation):
         shipped = CONTROL if self.control else PROMPT.format(concept=concept.name)
         system = shipped if self.text is None else self.text
         params = {"text": system, "control": self.control}
-        report = {"method": self.id, "definition": self.definition, "concept": concept.name, "params": params}
-        return PromptChange(system, report | {"changed_views": ["chat"]})
+        details = {"concept": concept.name, "params": params, "changed_views": ["chat"]}
+        return PromptChange(system, self._about() | details)

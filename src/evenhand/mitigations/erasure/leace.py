@@ -278,11 +278,7 @@ class ConceptScrubbing(Mitigation):
                 eraser = _eraser(scrubbed, site, texts, y, orth=orth)
                 install(scrubbed.model, site, eraser)
                 steps.append((site, eraser))
-        report = {
-            "method": self.id,
-            "definition": self.definition,
-            "params": self.params(),
-            "seed": self.seed,
+        report = self._about() | {
             "concept": concept.name,
             "sites": [str(site) for site, _ in steps],
             "rank_removed": [eraser.rank_removed for _, eraser in steps],

@@ -52,13 +52,9 @@ class WithLabels(FromLabels):
         erased = self._erased(x, y)
         names = [v.words[int(row)] for row in labelled.rows]
         vm = sparing(WordTable(dict(zip(names, erased, strict=True))), self.words, v, concept)
-        sizes = dict(zip(labelled.classes, np.bincount(labelled.y).tolist(), strict=True))
         details = {
+            **labelled.report(x, erased, shuffled=self.control),
             "concept": concept.name,
-            "labels": {**labelled.params, "sizes": sizes, "shuffled": self.control},
-            "accuracy_before": labelled.accuracy(x),
-            "accuracy_after": labelled.accuracy(erased),
-            "majority": labelled.majority,
             "mean_squared_change": float(np.mean(np.sum((erased - x) ** 2, axis=1))),
             "unlabelled_words": "unchanged: this erasure needs the label of a vector",
         }

@@ -9,13 +9,13 @@ import numpy as np
 
 from evenhand.arrays import Matrix64, Vector64, unit_rows
 from evenhand.errors import DegenerateError
+from evenhand.mitigations.labelled_words import rows_of_two_groups
 from evenhand.mitigations.maps import Chain, RowNormalise, SoftProjection, VectorMap
 from evenhand.mitigations.method import require_two_groups
 from evenhand.mitigations.registry import MITIGATIONS
 from evenhand.mitigations.selection import Selector, sparing
 from evenhand.mitigations.vector_method import VectorMethod
 from evenhand.models.vectors import Vectors
-from evenhand.subspaces.differences import word_rows
 
 if TYPE_CHECKING:
     from evenhand.words import Concept
@@ -57,9 +57,7 @@ class GBDD(VectorMethod):
         require_two_groups(concept, "GBDD")
 
     def _fit(self, v: Vectors, concept: Concept) -> VectorMap:
-        other = next(name for name in concept.groups if name != concept.positive)
-        first, coverage = word_rows(v, concept.groups[concept.positive], what=f"group {concept.positive!r}")
-        second, second_coverage = word_rows(v, concept.groups[other], what=f"group {other!r}")
+        first, second, coverage = rows_of_two_groups(v, concept)
         if self.normalise:
             first, second = unit_rows(first), unit_rows(second)
         direction, share = common_direction(first, second)
@@ -72,7 +70,7 @@ class GBDD(VectorMethod):
             "pairs": len(first) * len(second),
             "share_of_squares": share,
         }
-        return self._reported(sparing(vm, self.words, v, concept), v, coverage + second_coverage, details)
+        return self._reported(sparing(vm, self.words, v, concept), v, coverage, details)
 
 
 def common_direction(first: Matrix64, second: Matrix64) -> tuple[Vector64, float]:

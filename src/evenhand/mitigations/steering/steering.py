@@ -208,15 +208,8 @@ class DirectionMethod(SiteMethod):
         vector = learned.vector
         if self.direction == "random":
             vector = random_direction(len(vector), float(np.linalg.norm(vector)), self.seed)
-        return vector, {
-            "method": self.id,
-            "definition": self.definition,
-            "params": self.params(),
-            "seed": self.seed,
-            "concept": concept.name,
-            "direction": learned.report(),
-            "examples": contrast.report(),
-        }
+        report = {"concept": concept.name, "direction": learned.report(), "examples": contrast.report()}
+        return vector, self._about() | report
 
 
 @MITIGATIONS.register("steering")

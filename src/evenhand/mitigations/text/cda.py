@@ -435,11 +435,8 @@ class CounterfactualAugmentation(Mitigation):
 
     def _with_report(self, swap: WordSwap, concept: Concept, unused: Iterable[tuple[str, str]]) -> WordSwap:
         return swap.with_report(
-            method=self.id,
-            definition=self.definition,
+            **self._about(),
             concept=concept.name,
-            params=self.params(),
-            seed=self.seed,
             pairs=len(swap.pairs) + len(swap.one_way) + len(swap.sets),
             names=len(swap.names),
             pairs_unused=[list(pair) for pair in unused],

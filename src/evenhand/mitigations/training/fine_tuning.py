@@ -242,14 +242,7 @@ class FineTuning(Mitigation):
         return {}
 
     def _training_report(self, trained: ContinuedLM, concept: Concept) -> dict[str, object]:
-        return {
-            "method": self.id,
-            "definition": self.definition,
-            "concept": concept.name,
-            "params": self.params(),
-            "seed": self.seed,
-            "training": json.loads(json.dumps(trained.to_dict())),
-        }
+        return self._about() | {"concept": concept.name, "training": json.loads(json.dumps(trained.to_dict()))}
 
 
 @MITIGATIONS.register("cda-tuning")
