@@ -15,10 +15,11 @@ import pytest
 
 import evenhand as eh
 from evenhand.audit.plan import Question
-from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime, Running
+from evenhand.audit.schedule import SLOWEST_FIRST, CellSchedule, Clock, OutOfTime, Running
 from evenhand.engines.engine import cores
 from evenhand.engines.processes import Send, WorkerPool
 from evenhand.errors import WorkerError
+from evenhand.subjects import VIEWS
 
 ENDS_WITHIN = 2.0  # seconds on a machine that does nothing else; see `allowed`
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -221,6 +222,17 @@ def test_longest_first_once_times_are_known() -> None:
     units.learn(SEVEN, 5.0)
     units.learn(SIX, 1.0)
     assert [units.next(0, [1]).keys for _ in range(3)] == [("a1",), ("a0",), ("a2", "a3")]
+
+
+def test_cells_of_every_view_are_given_out() -> None:
+    """Those of outcomes had no place in the order, and two processes could not measure a table."""
+    assert set(SLOWEST_FIRST) == set(VIEWS)
+    units = CellSchedule.of([{"a": Question("group-metrics", "sex"), "b": Question("decision-accuracy", "race")}])
+    assert [unit is not None for unit in (units.next(0, []), units.next(0, []), units.next(0, []))] == [
+        True,
+        True,
+        False,
+    ]
 
 
 def test_a_second_process_fits_a_stage_only_where_that_pays() -> None:

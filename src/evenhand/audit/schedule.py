@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 
 from evenhand.audit.plan import Question
 from evenhand.progress import Progress
+from evenhand.subjects import ViewName
 
 # Cells of a model take longest, those of its input table least; known times replace this order.
-SLOWEST_FIRST = ("text", "generation", "chat", "inference", "likelihood", "sentences", "labels", "vectors")
+SLOWEST_FIRST: tuple[ViewName, ...] = (
+    *("text", "generation", "chat", "inference", "likelihood", "sentences", "labels", "outcomes", "vectors"),
+)
 FIRST_ESTIMATE = 5.0  # seconds of work before the first estimate of the rest
 WORTH_FITTING = 2.0  # a second process fits a stage if the rest of it takes this many times as long as fitting
 

@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 import numpy as np
 
@@ -30,7 +30,20 @@ PROBE_TEXTS = tuple(
     for what in ("is at work", "was late again", "likes the film", "wrote a letter", "is a doctor", "left early")
 )
 DIGITS = 10  # of a probability, in the hash
-Foreign: TypeAlias = Any  # objects of libraries that need not be installed, and options of any kind
+
+
+class Predictor(Protocol):
+    """A classifier of another library: a row of probabilities for each text."""
+
+    def predict_proba(self, texts: list[str], /) -> object:
+        """Return the rows as an array, or something that becomes one."""
+
+
+class Pretrained(Protocol):
+    """A model or a tokenizer of transformers."""
+
+    def save_pretrained(self, folder: Path, /) -> object:
+        """Write it into a folder."""
 
 
 class PredictorLabels:
@@ -42,7 +55,7 @@ class PredictorLabels:
         name: name in reports.
     """
 
-    def __init__(self, predictor: Foreign, labels: Sequence[str] | None = None, name: str = "") -> None:
+    def __init__(self, predictor: Predictor, labels: Sequence[str] | None = None, name: str = "") -> None:
         self.predictor = predictor
         self.name = name or type(predictor).__name__
         self.exclusive = True
@@ -110,7 +123,7 @@ class PredictorSubject(TextLabeller):
         return hashlib.sha256(repr(self.classifier.labels).encode() + answers.tobytes()).hexdigest()
 
     @classmethod
-    def from_object(cls, source: object, **options: Foreign) -> PredictorSubject | None:
+    def from_object(cls, source: object, **options: object) -> PredictorSubject | None:
         """Wrap an object that has `predict_proba`.
 
         Args:
@@ -121,12 +134,14 @@ class PredictorSubject(TextLabeller):
         if isinstance(source, type) or not callable(getattr(source, "predict_proba", None)):
             return None
         digest = str(options.get("digest") or "")
-        subject = cls(PredictorLabels(source, options.get("labels"), str(options.get("name") or "")), digest)
+        labels = cast("Sequence[str] | None", options.get("labels"))
+        view = PredictorLabels(cast(Predictor, source), labels, str(options.get("name") or ""))
+        subject = cls(view, digest)
         subject.ask_texts(subject.classifier.labels, options)
         return subject
 
 
-def open_live_model(source: object, open_folder: Callable[..., Subject], **options: Foreign) -> Subject | None:
+def open_live_model(source: object, open_folder: Callable[..., Subject], **options: object) -> Subject | None:
     """Open a pipeline of transformers, a pair of model and tokenizer, or a SentenceTransformer; None for others.
 
     Args:
@@ -157,8 +172,9 @@ class _TemporaryFolder:
 def _saver(source: object) -> Callable[[Path], object] | None:
     """Return what writes a live model to a folder; None for other objects."""
     module = type(source).__module__.partition(".")[0]
-    if module == "sentence_transformers" and hasattr(source, "save"):
-        return lambda folder: source.save(str(folder))
+    save: Callable[[str], object] | None = getattr(source, "save", None)
+    if module == "sentence_transformers" and save is not None:
+        return lambda folder: save(str(folder))
     model, tokenizer = _parts(source)
     if model is None:
         return None
@@ -172,7 +188,7 @@ def _saver(source: object) -> Callable[[Path], object] | None:
     return write
 
 
-def _parts(source: object) -> tuple[Foreign, Foreign]:
+def _parts(source: object) -> tuple[Pretrained | None, Pretrained | None]:
     """Return model and tokenizer of a pipeline or a pair, or None for both."""
     if isinstance(source, tuple) and len(source) == 2:
         model, tokenizer = source

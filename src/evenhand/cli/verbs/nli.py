@@ -237,7 +237,7 @@ CHECKPOINT = "seed-{seed}.checkpoint"
 
 
 @dataclass(frozen=True)
-class FineTuning:
+class TuningOptions:
     """How an encoder is fine-tuned."""
 
     when: Annotated[str, typer.Option(help="When the map applies: train+test, or test for the trained model only.")] = (
@@ -265,7 +265,7 @@ def fine_tune(
     test_file: TestFiles = None,
     map_file: Annotated[Path | None, typer.Option("--map", help="Fitted map to apply to the word-piece table.")] = None,
     seeds: Seeds = "5",
-    tuning: FineTuning,
+    tuning: TuningOptions,
     labels: Annotated[
         str | None,
         typer.Option("--labels", help="Names of numeric labels: entailment,neutral,contradiction."),
@@ -291,7 +291,7 @@ def fine_tune(
 
 
 def _fine_tuned(
-    body: str, parts: PairParts, change: VectorMap | None, seed: int, out: Path, tuning: FineTuning, dtype: str
+    body: str, parts: PairParts, change: VectorMap | None, seed: int, out: Path, tuning: TuningOptions, dtype: str
 ) -> dict[str, Any]:
     """Train, save and evaluate the model of a seed; return its record."""
     from evenhand.models.nli.fine_tuning import fine_tune as run
