@@ -111,13 +111,13 @@ def language(code: str) -> Language:
     declared["spellings"] = tuple(declared.get("spellings", {}).items())
     declared["genders"] = tuple(declared.get("genders", ()))
     try:
-        found = Language(base, **{"name": base, **declared})
+        own = Language(base, **{"name": base, **declared})
     except TypeError as error:
         raise FormatError(f"{base}.toml: {error}", hint="see languages/fr.toml of the package") from error
     for key, choices in (("casing", CASINGS), ("normal_form", ("NFC", "NFKC")), ("tokenizer", ("", "mecab"))):
-        if (value := getattr(found, key)) not in choices:
+        if (value := getattr(own, key)) not in choices:
             raise FormatError(f"{base}.toml: unknown {key} {value!r}", hint=f"use one of {', '.join(choices)}")
-    return found
+    return own
 
 
 def lower(text: str, code: str = "en") -> str:

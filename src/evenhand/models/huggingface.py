@@ -154,43 +154,30 @@ def load_tokenizer(source: str | os.PathLike[str]) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
-class _Offline:
-    """The offline mode of the Hub's libraries, which is one for the whole process; several threads may need it."""
-
-    def __init__(self) -> None:
-        self.lock, self.users = threading.Lock(), 0
-        self.before: tuple[bool, str | None] = (False, None)
-
-    def enter(self, constants: Any) -> None:
-        with self.lock:
-            if not self.users:
-                self.before = constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")
-            self.users += 1
-            constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
-
-    def leave(self, constants: Any) -> None:
-        with self.lock:
-            self.users -= 1
-            if self.users:
-                return
-            constants.HF_HUB_OFFLINE, said = self.before
-            os.environ.pop("HF_HUB_OFFLINE", None)
-            if said is not None:
-                os.environ["HF_HUB_OFFLINE"] = said
-
-
-_OFFLINE = _Offline()
+_OFFLINE_LOCK = threading.Lock()
+_offline: list[tuple[bool, str | None]] = []  # the modes that users of `offline` met, the first one's at the beginning
 
 
 @contextlib.contextmanager
 def offline() -> Iterator[None]:
-    """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch."""
-    constants = require("huggingface_hub.constants", extra="models")
-    _OFFLINE.enter(constants)
+    """Keep the libraries of the Hub from the network: some files of a model name others that they would fetch.
+
+    The mode is one for the whole process, and several threads may need it: the last of them restores it.
+    """
+    constants: Any = require("huggingface_hub.constants", extra="models")
+    with _OFFLINE_LOCK:
+        _offline.append((constants.HF_HUB_OFFLINE, os.environ.get("HF_HUB_OFFLINE")))
+        constants.HF_HUB_OFFLINE, os.environ["HF_HUB_OFFLINE"] = True, "1"
     try:
         yield
     finally:
-        _OFFLINE.leave(constants)
+        with _OFFLINE_LOCK:
+            mode, variable = _offline.pop()
+            if not _offline:
+                constants.HF_HUB_OFFLINE = mode
+                os.environ.pop("HF_HUB_OFFLINE", None)
+                if variable is not None:
+                    os.environ["HF_HUB_OFFLINE"] = variable
 
 
 def _load_config(transformers: ModuleType, folder: Path) -> PretrainedConfig:

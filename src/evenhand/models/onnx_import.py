@@ -104,31 +104,31 @@ def find_onnx(path: Path) -> Path:
     """Return the ONNX file: the path itself, or the only one in a folder or in its folder onnx."""
     if path.is_file():
         return path
-    found = [file for folder in (path, path / "onnx") if folder.is_dir() for file in sorted(folder.glob("*.onnx"))]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(file.name for file in found) or "none"
+    files = [file for folder in (path, path / "onnx") if folder.is_dir() for file in sorted(folder.glob("*.onnx"))]
+    if len(files) == 1:
+        return files[0]
+    names = ", ".join(file.name for file in files) or "none"
     raise InputMissingError(f"{path}: one .onnx file is needed, found {names}", hint="name the file itself")
 
 
 def bert_weights(graph: Graph, path: Path) -> dict[str, NDArray[np.float32]]:
     """Return the weights under the names of `transformers`, as 32-bit numbers."""
-    found: dict[str, NDArray[np.float32]] = {}
+    weights: dict[str, NDArray[np.float32]] = {}
     for name, array in graph.weights.items():
         plain = name.removesuffix("_quantized")
         if plain.endswith((".bias", "LayerNorm.weight", "_embeddings.weight")) and plain not in DROPPED:
-            found[plain] = _dequantised(graph, name, array)
-    found |= _linear_weights(graph)
-    table = [name for name in found if name.endswith("embeddings.word_embeddings.weight")]
-    lost = [f"{name[: -len('bias')]}weight" for name in found if name.endswith("bias")]
-    lost = [name for name in lost if name not in found]
+            weights[plain] = _dequantised(graph, name, array)
+    weights |= _linear_weights(graph)
+    table = [name for name in weights if name.endswith("embeddings.word_embeddings.weight")]
+    lost = [f"{name[: -len('bias')]}weight" for name in weights if name.endswith("bias")]
+    lost = [name for name in lost if name not in weights]
     if len(table) != 1 or lost:
         what = f"no weights for {lost[0]}" if lost else "no table embeddings.word_embeddings"
         raise FormatError(
             f"{path}: {what}, so it is not an exported BERT model",
             hint="only BERT encoders and classifiers and Llama models, of 32 or 8 bits, are converted",
         )
-    return found
+    return weights
 
 
 def llama_model(
@@ -160,7 +160,7 @@ def llama_model(
 
 def _linear_weights(graph: Graph) -> dict[str, NDArray[np.float32]]:
     """Return the matrices of linear layers, by the nodes that use them."""
-    found = {}
+    weights = {}
     for node in graph.nodes:
         if node.op not in ("MatMul", "MatMulInteger", "Gemm"):
             continue
@@ -170,8 +170,8 @@ def _linear_weights(graph: Graph) -> dict[str, NDArray[np.float32]]:
             continue
         matrix = _dequantised(graph, matrices[0], graph.weights[matrices[0]])
         kept = node.op == "Gemm" and node.integers.get("transB", 0) == 1
-        found[f"{module}.weight"] = np.ascontiguousarray(matrix if kept else matrix.T)
-    return found
+        weights[f"{module}.weight"] = np.ascontiguousarray(matrix if kept else matrix.T)
+    return weights
 
 
 def _module(node: str) -> str:
@@ -183,12 +183,12 @@ def _dequantised(graph: Graph, name: str, array: GraphArray) -> NDArray[np.float
     if not name.endswith("_quantized"):
         return np.ascontiguousarray(array, dtype=np.float32)
     stem = name.removesuffix("_quantized")
-    found = [graph.weights.get(f"{stem}_{part}") for part in ("scale", "zero_point")]
-    for part, values in zip(("scale", "zero_point"), found, strict=True):
+    numbers = [graph.weights.get(f"{stem}_{part}") for part in ("scale", "zero_point")]
+    for part, values in zip(("scale", "zero_point"), numbers, strict=True):
         # One number for the matrix, or one for each column.
         if values is None or (values.size != 1 and values.shape != array.shape[-1:]):
             raise FormatError(f"{graph.path}: no {stem}_{part} that fits the 8-bit weights {name!r}", hint=AGAIN)
-    scale, zero = (np.asarray(values, dtype=np.float32).reshape(-1) for values in found)
+    scale, zero = (np.asarray(values, dtype=np.float32).reshape(-1) for values in numbers)
     return np.asarray((array.astype(np.float32) - zero) * scale, dtype=np.float32).reshape(array.shape)
 
 
@@ -233,11 +233,11 @@ def _config(
 
 def _part(weights: dict[str, NDArray[np.float32]], name: str, dimensions: int, path: Path) -> NDArray[np.float32]:
     """Return the first array whose name ends so."""
-    found = next((array for full, array in weights.items() if full.endswith(name)), None)
-    if found is None or found.ndim != dimensions:
-        what = "no" if found is None else f"{found.ndim} dimensions instead of {dimensions} in"
+    part = next((array for full, array in weights.items() if full.endswith(name)), None)
+    if part is None or part.ndim != dimensions:
+        what = "no" if part is None else f"{part.ndim} dimensions instead of {dimensions} in"
         raise FormatError(f"{path}: {what} {name}, so it is not an exported BERT model", hint=AGAIN)
-    return found
+    return part
 
 
 def _heads(graph: Graph, width: int, path: Path) -> int:
@@ -258,13 +258,13 @@ def _heads(graph: Graph, width: int, path: Path) -> int:
 def _tokenizer_files(path: Path) -> list[Path]:
     for folder in (path.parent, path.parent.parent):
         if (folder / "vocab.txt").is_file() or (folder / "tokenizer.json").is_file():
-            found = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
-            if foreign := [file for file in found if not is_own_file(file, folder)]:
+            files = [folder / name for name in TOKENIZER_FILES if (folder / name).is_file()]
+            if foreign := [file for file in files if not is_own_file(file, folder)]:
                 raise FormatError(
                     f"{foreign[0]} is a link that leads out of the folder, and it would be copied",
                     hint="replace the link by the file",
                 )
-            return found
+            return files
     raise InputMissingError(
         f"{path}: neither vocab.txt nor tokenizer.json is beside it", hint="fetch the whole package"
     )

@@ -170,17 +170,17 @@ class OutcomeColumns:
             if part not in columns:
                 unknown = unknown_name(f"column of {name}", part, columns)
                 raise FormatError(unknown.message, hint=unknown.hint)
-        found = {role: _guess(role, columns, name) for role in guessed if not getattr(self, role)}
-        group = self.group or ((found["group"],) if found.get("group") else ())
+        guesses = {role: _guess(role, columns, name) for role in guessed if not getattr(self, role)}
+        group = self.group or ((guesses["group"],) if guesses.get("group") else ())
         if not group:
             raise UsageError(
                 f"{name} has no column that is known to name groups", hint=f"name one: `group=`; it has {few(columns)}"
             )
-        prediction = self.prediction or ("" if self.threshold is not None else found.get("prediction", ""))
+        prediction = self.prediction or ("" if self.threshold is not None else guesses.get("prediction", ""))
         return replace(
             self, group=group, prediction=prediction,
-            label=self.label or found.get("label", ""), score=self.score or found.get("score", ""),
-            text=self.text or found.get("text", ""),
+            label=self.label or guesses.get("label", ""), score=self.score or guesses.get("score", ""),
+            text=self.text or guesses.get("text", ""),
         )  # fmt: skip
 
     def _single(self) -> list[str]:
@@ -209,10 +209,10 @@ def grouping_name(entry: str) -> str:
 
 def _guess(role: str, columns: Sequence[str], name: str) -> str:
     """Return the only column whose name is one that such columns usually have; empty if there is none."""
-    found = [column for column in columns if column.strip().lower() in GUESSES[role]]
-    if len(found) > 1:
-        raise UsageError(f"{name} could have its {role} in {' or '.join(found)}", hint=f"name the column: `{role}=`")
-    return found[0] if found else ""
+    matching = [column for column in columns if column.strip().lower() in GUESSES[role]]
+    if len(matching) > 1:
+        raise UsageError(f"{name} could have its {role} in {' or '.join(matching)}", hint=f"name the column: `{role}=`")
+    return matching[0] if matching else ""
 
 
 # Reading ------------------------------------------------------------------------------------------------------------
@@ -226,10 +226,10 @@ def table_format(path: Path, given: str | None = None) -> TableFormat:
         if match is None:
             raise unknown_name("format of a table", given, known)
         return match
-    found = next((kind for suffix, kind in FORMATS.items() if bare_name(path).endswith(suffix)), None)
-    if found is None:
+    by_name = next((kind for suffix, kind in FORMATS.items() if bare_name(path).endswith(suffix)), None)
+    if by_name is None:
         raise UsageError(f"{path}: the name does not tell the format", hint=f"say it: `format=` {', '.join(known)}")
-    return found
+    return by_name
 
 
 def read_frame(path: Path, format: TableFormat) -> pl.DataFrame:

@@ -117,9 +117,9 @@ def _foreign_scripts(concept: Concept) -> Iterator[Flaw]:
         return
     usual = counts.most_common(1)[0][0]
     for where, word in every:
-        found = scripts(word) - EAST_ASIAN
-        if len(found) == 1 and usual not in found:
-            message = f"{word!a} is written in {next(iter(found))}, most other words in {usual}"
+        written = scripts(word) - EAST_ASIAN
+        if len(written) == 1 and usual not in written:
+            message = f"{word!a} is written in {next(iter(written))}, most other words in {usual}"
             yield Flaw("problem", "other-script", where, (word,), message)
 
 
@@ -198,8 +198,8 @@ def _frequencies(concept: Concept, find: Callable[[str], str | None], rank: Mapp
 
 def median_ranks(concept: Concept, find: Callable[[str], str | None], rank: Mapping[str, int]) -> dict[str, float]:
     """Return the median rank of each group's words in a vocabulary, the most frequent word having rank 1."""
-    found = {
+    ranks = {
         name: [rank[spelling] + 1 for word in words if (spelling := find(word)) is not None]
         for name, words in concept.groups.items()
     }
-    return {name: median(places) for name, places in found.items() if places}
+    return {name: median(places) for name, places in ranks.items() if places}

@@ -315,21 +315,21 @@ def _pronouns_in(phrase: str, row: Sequence[str]) -> str:
 
 def _named(concept: Concept) -> People:
     """Return people by first names, with the pronouns of the sex where the source tells it."""
-    found = _names_by_sex(concept)
+    names = _names_by_sex(concept)
     source = "the names by sex and group"
-    if not found:
+    if not names:
         source = f"the names of {concept.name}"
         lists = concept.groups if isinstance(concept, Intersection) and concept.by == "names" else concept.names
-        found = {group: [(name, _of_group(group, concept), "") for name in lists[group]] for group in lists}
-        if len({own == NOBODY for group in found for _, own, _ in found[group]}) > 1:
-            found = {group: [(name, NOBODY, "") for name, _, _ in found[group]] for group in found}
-    groups = tuple(group for group in concept.ordered if found.get(group))
+        names = {group: [(name, _of_group(group, concept), "") for name in lists[group]] for group in lists}
+        if len({own == NOBODY for group in names for _, own, _ in names[group]}) > 1:
+            names = {group: [(name, NOBODY, "") for name, _, _ in names[group]] for group in names}
+    groups = tuple(group for group in concept.ordered if names.get(group))
     if len(groups) < 2:
         raise DegenerateError(
             f"first names are known for {len(groups)} groups of {concept.name}, and groups are compared",
             hint="give the concept names, or name people explicitly",
         )
-    everyone = tuple(Person(group, name, own, "", stratum) for group in groups for name, own, stratum in found[group])
+    everyone = tuple(Person(group, name, own, "", stratum) for group in groups for name, own, stratum in names[group])
     without = tuple(group for group in concept.groups if group not in groups)
     return People(groups, everyone, "names", source, without)
 
@@ -342,13 +342,13 @@ def _names_by_sex(concept: Concept) -> dict[str, list[tuple[str, str, str]]]:
     id = "gender-x-ethnicity" if by_gender else f"gender-x-{concept.name}"
     if id not in ids("table"):
         return {}
-    found: dict[str, list[tuple[str, str, str]]] = {}
-    names = table(id)
-    for number, column in enumerate(names.columns):
+    names: dict[str, list[tuple[str, str, str]]] = {}
+    listed = table(id)
+    for number, column in enumerate(listed.columns):
         sex, _, other = column.partition(SIGN)
         own = _of_group(sex)
         matching = [group for group in concept.groups if _of_group(group) == own] if by_gender else [other]
         for group in matching:
             stratum = other if by_gender else sex
-            found.setdefault(group, []).extend((str(row[number]), own, stratum) for row in names.rows)
-    return found
+            names.setdefault(group, []).extend((str(row[number]), own, stratum) for row in listed.rows)
+    return names

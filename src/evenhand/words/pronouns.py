@@ -145,12 +145,12 @@ def _features(parts: Sequence[str], position: int) -> Iterator[str]:
 
 def _words_after(parts: Sequence[str], position: int) -> list[str]:
     """Return up to `LOOKAHEAD` words of the same phrase after a pronoun, in lower case."""
-    found: list[str] = []
+    words: list[str] = []
     for index in range(position + 2, min(position + 2 + 2 * LOOKAHEAD, len(parts)), 2):
         if parts[index - 1].strip():
             break
-        found.append(parts[index].lower())
-    return found
+        words.append(parts[index].lower())
+    return words
 
 
 def _begins_no_noun(word: str) -> bool:

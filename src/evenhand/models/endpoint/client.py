@@ -184,25 +184,25 @@ class Client:
             store: where answers are kept; None keeps them for this call only.
         """
         keys = [request.key(model) for request in requests]
-        found: dict[str, T] = {}
+        contents: dict[str, T] = {}
         waiting: dict[str, Request] = {}
         for key, request in zip(keys, requests, strict=True):
-            if key in found or key in waiting:
+            if key in contents or key in waiting:
                 continue
             kept = None if store is None else store.get(key)
             if kept is None:
                 waiting[key] = request
             else:
-                found[key] = read(request, kept)
+                contents[key] = read(request, kept)
                 self.traffic.kept += 1
-        done = len(found)
+        done = len(contents)
         lock = threading.Lock()
 
         def arrived(key: str, answer: JSON) -> None:
             nonlocal done
             content = read(waiting[key], answer)
             with lock:
-                found[key] = content
+                contents[key] = content
                 if store is not None:
                     store.put(key, answer)
                 done += 1
@@ -210,7 +210,7 @@ class Client:
 
         if waiting:
             self._ask_all(waiting, arrived, lambda: tell(done, len(set(keys)), str(self.traffic)))
-        return [found[key] for key in keys]
+        return [contents[key] for key in keys]
 
     def _ask_all(
         self, waiting: Mapping[str, Request], arrived: Callable[[str, JSON], None], watch: Callable[[], None]

@@ -172,7 +172,7 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
     entries = content[0].get("top_logprobs")
     if not isinstance(entries, list):
         return []
-    found: dict[tuple[str, float], None] = {}  # an entry that is repeated counts once
+    tokens: dict[tuple[str, float], None] = {}  # an entry that is repeated counts once
     for entry in entries:
         if (
             not isinstance(entry, Mapping)
@@ -180,8 +180,8 @@ def first_tokens(answer: JSON, base: str) -> list[tuple[str, float]]:
             or not _is_log(entry.get("logprob"))
         ):
             raise malformed(base, "readable log-probabilities")
-        found[entry["token"], float(entry["logprob"])] = None
-    return list(found)
+        tokens[entry["token"], float(entry["logprob"])] = None
+    return list(tokens)
 
 
 @dataclass(frozen=True)
@@ -397,10 +397,10 @@ def _model_entry(client: Client, model: str) -> JSON:
     entries = [entry for entry in listed if isinstance(entry, dict) and isinstance(entry.get("id"), str)]
     names = [_text(entry["id"], client.base) for entry in entries]
     if model:
-        found = [entry for entry in entries if entry["id"] == model]
-        if entries and not found:
+        named = [entry for entry in entries if entry["id"] == model]
+        if entries and not named:
             raise EndpointError(f"{client.base} has no model {model!r}", hint=f"it has {few(names, most=8)}")
-        return found[0] if found else {"id": model}
+        return named[0] if named else {"id": model}
     if len(names) != 1:
         has = f"has {len(names)} models" if names else "does not list its models"
         raise UsageError(

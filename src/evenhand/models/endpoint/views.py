@@ -241,8 +241,8 @@ class RemoteLikelihood:
         new = list(dict.fromkeys(text for text in texts if text and text not in self._tokens))
         requests = [Request(LLAMA_TOKENIZE, tokenize_body(text, special=False)) for text in new]
         client = self.model.client
-        found = client.post_all(requests, model="", read=lambda _, answer: tokens_of(answer, client.base))
-        for text, pieces in zip(["", *new], [[], *found], strict=True):
+        tokenised = client.post_all(requests, model="", read=lambda _, answer: tokens_of(answer, client.base))
+        for text, pieces in zip(["", *new], [[], *tokenised], strict=True):
             self._check_length(len(pieces) + len(self._first), text)
             spans, position = [], 0
             encoded = text.encode()
@@ -399,18 +399,18 @@ class RehearsalClient(Client):
         store: AnswerStore | None = None,
     ) -> list[T]:
         """Return what `read` finds in kept answers, and in invented ones of requests that would be sent."""
-        found: dict[str, T] = {}
+        contents: dict[str, T] = {}
         keys = [request.key(model) for request in requests]
         for key, request in zip(keys, requests, strict=True):
-            if key in found:
+            if key in contents:
                 continue
             if request.route == LLAMA_TOKENIZE:  # it is not billed
-                found[key] = read(request, self.post(request.route, request.body))
+                contents[key] = read(request, self.post(request.route, request.body))
                 continue
             kept = None if store is None else store.get(key)
-            found[key] = read(request, invented(request) if kept is None else kept)
+            contents[key] = read(request, invented(request) if kept is None else kept)
             self.demand.add(Demand(kept=1) if kept is not None else demand_of(request))
-        return [found[key] for key in keys]
+        return [contents[key] for key in keys]
 
 
 def demand_of(request: Request) -> Demand:

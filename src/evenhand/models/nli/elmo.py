@@ -78,13 +78,13 @@ class ElmoNLI:
         shares: Matrix = powers / powers.sum(-1, keepdims=True)
         return shares
 
-    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
-        """Write the weights as safetensors; `about` is added to the metadata.
+    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **metadata: object) -> Path:
+        """Write the weights as safetensors; `metadata` is added to that of the file.
 
         The ELMo model and its maps are not saved, but their names and digests are, so a reader can tell others.
         """
         digests = {"elmo_sha256": self.elmo.weights_digest, "elmo_maps": self.elmo.map_digests}
-        config = {"name": self.name, "elmo": self.elmo.name, **digests, **about}
+        config = {"name": self.name, "elmo": self.elmo.name, **digests, **metadata}
         return write_model_file(Path(path), kind=KIND, arrays=self.arrays, config=config, dtype=dtype)
 
     @classmethod

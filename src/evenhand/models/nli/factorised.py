@@ -261,16 +261,16 @@ def probe_sentences(probe: Probe, look_up: LookUp, *, null: bool, subjects: int)
 
     With `null`, a further token, numbered after all words, precedes each sentence.
     """
-    groups: dict[tuple[str, int, int], list[tuple[int, TokenRows, TokenRows]]] = defaultdict(list)
+    alike: dict[tuple[str, int, int], list[tuple[int, TokenRows, TokenRows]]] = defaultdict(list)
     for number, phrase in enumerate(probe.phrases.all):
         before, after = look_up(phrase.before), look_up(phrase.after)
-        groups[phrase.determiner, len(before), len(after)].append((number, before, after))
-    found = []
-    for (determiner, _, _), phrases in groups.items():
+        alike[phrase.determiner, len(before), len(after)].append((number, before, after))
+    groups = []
+    for (determiner, _, _), phrases in alike.items():
         numbers, befores, afters = zip(*phrases, strict=True)
         sides = (tuple(by_length(own, at_once=subjects)) for own in _subjects(probe, look_up, determiner))
-        found.append(PhraseGroup(np.array(numbers), (_matrix(befores), _matrix(afters)), *sides))
-    tokens = _numbered(found)
+        groups.append(PhraseGroup(np.array(numbers), (_matrix(befores), _matrix(afters)), *sides))
+    tokens = _numbered(groups)
     return (
         replace(tokens, groups=tuple(_after_null(group, len(tokens.rows)) for group in tokens.groups))
         if null
@@ -283,18 +283,18 @@ def probe_bags(probe: Probe, look_up: LookUp) -> ProbeTokens:
 
     Tokens that all subjects share belong to the phrases.
     """
-    groups: dict[tuple[str, int], list[tuple[int, TokenRows]]] = defaultdict(list)
+    alike: dict[tuple[str, int], list[tuple[int, TokenRows]]] = defaultdict(list)
     for number, phrase in enumerate(probe.phrases.all):
         shared = look_up(phrase.before) + look_up(phrase.after)
-        groups[phrase.determiner, len(shared)].append((number, shared))
-    found = []
-    for (determiner, _), phrases in groups.items():
+        alike[phrase.determiner, len(shared)].append((number, shared))
+    groups = []
+    for (determiner, _), phrases in alike.items():
         premise, hypothesis = _subjects(probe, look_up, determiner)
         common = _common([*premise, *hypothesis])
         sides = (tuple(by_length([_without(own, common) for own in side])) for side in (premise, hypothesis))
         rows = _matrix([shared + common for _, shared in phrases])
-        found.append(PhraseGroup(np.array([number for number, _ in phrases]), (rows,), *sides))
-    return _numbered(found)
+        groups.append(PhraseGroup(np.array([number for number, _ in phrases]), (rows,), *sides))
+    return _numbered(groups)
 
 
 def _subjects(probe: Probe, look_up: LookUp, determiner: str) -> tuple[list[TokenRows], list[TokenRows]]:

@@ -98,10 +98,11 @@ class ModelOverVectors:
         file = read_model_file(Path(path), kind=cls.kind)
         return build(file, vectors, path=Path(path), device=device)
 
-    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **about: object) -> Path:
-        """Write weights and settings as safetensors; `about` is added to the metadata. The vectors are not saved."""
-        config = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
-        return write_model_file(Path(path), kind=self.kind, arrays=self.arrays, config={**config, **about}, dtype=dtype)
+    def save(self, path: str | os.PathLike[str], *, dtype: str = "float32", **metadata: object) -> Path:
+        """Write weights and settings as safetensors; `metadata` joins the settings. The vectors are not saved."""
+        settings = {"lower": self.lower, "normalise": self.normalise, "name": self.name, "vectors": self.vectors.name}
+        config = {**settings, **metadata}
+        return write_model_file(Path(path), kind=self.kind, arrays=self.arrays, config=config, dtype=dtype)
 
     def __getstate__(self) -> dict[str, object]:
         # The copy in another process puts the weights on its own device.

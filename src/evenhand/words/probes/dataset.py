@@ -1,4 +1,4 @@
-"""Export a probe as a file or a data set, row by row, for models that run elsewhere."""
+"""The pairs of a probe as a file or a data set, all of them or a stratified sample, for models that run elsewhere."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Decisions about people: situations with a slot for a person, and who fills it, explicitly or by a first name."""
+"""Decisions about people: situations with a slot for a person. Who fills it is in `words.persons`."""

@@ -173,13 +173,13 @@ def scenario_set(reference: str | Path, code: str = "en") -> ScenarioSet:
                 )
             raise unknown_name("set of scenarios", name, scenario_ids())
         return _shipped(chosen)
-    found = read_scenarios(read_document(Path(name).expanduser()), Path(name).stem)
-    if found.form.language != code:
+    scenarios = read_scenarios(read_document(Path(name).expanduser()), Path(name).stem)
+    if scenarios.form.language != code:
         raise UsageError(
-            f"{name} is in {language(found.form.language).name}, and the people are in {language(code).name}",
+            f"{name} is in {language(scenarios.form.language).name}, and the people are in {language(code).name}",
             hint="choose a concept of the same language, or say language in [form]",
         )
-    return found
+    return scenarios
 
 
 @cache
