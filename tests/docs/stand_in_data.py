@@ -37,7 +37,7 @@ def write_texts(folder: Path) -> None:
     for part in ("train", "valid", "test"):
         (folder / "ptb").mkdir(exist_ok=True)
         for name in (f"ptb/ptb.{part}.txt", f"ptb.{part}.txt", f"{part}.txt"):
-            (folder / name).write_text(plain * (8 if part == "train" else 2), encoding="utf-8")
+            (folder / name).write_text(plain, encoding="utf-8")
     (folder / "articles.txt").write_text(plain, encoding="utf-8")
     records = "".join(json.dumps({"body": line}) + "\n" for line in plain.splitlines())
     (folder / "articles.jsonl.zst").write_bytes(zstandard.compress(records.encode()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,31 @@ def test_the_classifier_example_runs(capsys: pytest.CaptureFixture[str]) -> None
     (example,) = [text for text in EXAMPLES if "CountVectorizer" in text]
     exec(compile(example, str(PAGE), "exec"), {})
     assert capsys.readouterr().out == "True\n"
+
+
+@pytest.mark.slow
+def test_the_pipeline_and_pair_example_runs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tiny_folder: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("transformers")
+    (tmp_path / "my-classifier").symlink_to(tiny_folder("BertForSequenceClassification"))
+    (tmp_path / "my-bert").symlink_to(tiny_folder("BertForMaskedLM"))
+    monkeypatch.chdir(tmp_path)
+    (example,) = [text for text in EXAMPLES if "transformers.pipeline" in text]
+    names: dict[str, object] = {}
+    exec(compile(example, str(PAGE), "exec"), names)
+    assert capsys.readouterr().out == "('vectors', 'sentences', 'likelihood')\n"
+    assert names["audit"].get("counterfactual:gap") is not None  # type: ignore[attr-defined]
+
+
+def test_the_data_frame_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("polars")
+    (example,) = [text for text in EXAMPLES if "import polars" in text]
+    exec(compile(example, str(PAGE), "exec"), {})
+    assert float(capsys.readouterr().out) == pytest.approx(0.5, abs=0.6)
 
 
 def test_the_transformers_example_runs(small_default: Vectors, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -310,17 +310,11 @@ def read_modules(folder: Path) -> SentenceModules:
         elif name not in ("Transformer", "Normalize", "Pooling"):
             others.append(name)
     if others:
-        warnings.warn(
-            f"{folder}: the sentence vectors are those before its module {', '.join(others)}, which is not applied",
-            EvenhandWarning,
-            stacklevel=3,
-        )
+        text = f"{folder}: the sentence vectors are those before its module {', '.join(others)}, which is not applied"
+        warnings.warn(text, EvenhandWarning, stacklevel=3)
     if root is not None and (prompt := _default_prompt(root)):
-        warnings.warn(
-            f"{folder}: sentence-transformers puts {prompt!r} before every text; here texts are read as they are",
-            EvenhandWarning,
-            stacklevel=3,
-        )
+        text = f"{folder}: sentence-transformers puts {prompt!r} before every text; here texts are read as they are"
+        warnings.warn(text, EvenhandWarning, stacklevel=3)
     return SentenceModules(pooling, any(str(module.get("type", "")).endswith(".Normalize") for module in modules))
 
 
@@ -339,11 +333,8 @@ def _read_pooling(path: Path) -> Pooling | None:
     if len(active) == 1:
         known = POOLING_MODES.get(active[0])
     if known is None and (active or named):
-        warnings.warn(
-            f"{path}: the pooling {', '.join(active) or named} is not offered; the mean over all tokens is used",
-            EvenhandWarning,
-            stacklevel=4,
-        )
+        text = f"{path}: the pooling {', '.join(active) or named} is not offered; the mean over all tokens is used"
+        warnings.warn(text, EvenhandWarning, stacklevel=4)
     return known
 
 
