@@ -51,9 +51,10 @@ def uniform_draws(seed: int, numbers: range, count: int) -> NDArray[np.float32]:
 
 def draw_tokens(logits: torch.Tensor, uniform: torch.Tensor) -> torch.Tensor:
     """Return the token of each row at which the cumulative probability exceeds a uniform number."""
+    torch = require("torch", extra="models")
     cumulative = logits.softmax(dim=-1).cumsum(dim=-1)
     # The last sum is 1 only up to rounding; relative to it, no draw lies beyond the last token.
-    tokens = cumulative.searchsorted((uniform * cumulative[:, -1])[:, None], right=True)
+    tokens: Tensor = torch.searchsorted(cumulative, (uniform * cumulative[:, -1])[:, None], right=True)
     return tokens[:, 0].clamp_(max=logits.shape[-1] - 1)
 
 

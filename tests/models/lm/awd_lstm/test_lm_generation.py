@@ -23,8 +23,8 @@ from evenhand.models.lm import (  # noqa: E402
     save,
     write_samples,
 )
-from evenhand.models.lm.awd_lstm.inference import _choose  # noqa: E402
 from evenhand.models.lm.awd_lstm.model_folder import is_saved  # noqa: E402
+from evenhand.models.lm.sampling import draw_tokens  # noqa: E402
 
 WORDS = TokenVocabulary(("he", "she", "nurse", "doctor", "<eos>", "<unk>"))
 TOKENS = np.random.default_rng(0).integers(0, 6, 101).astype(np.int32)
@@ -91,9 +91,9 @@ def test_burn_in_discards_the_first_tokens() -> None:
 def test_words_are_sampled_with_their_probabilities() -> None:
     logits = torch.tensor([0.5, 0.0, 0.25, 0.2, 0.05]).log()
     draws = (torch.arange(20_000) + 0.5) / 20_000
-    found = _choose(logits.expand(20_000, 5), draws)
+    found = draw_tokens(logits.expand(20_000, 5), draws)
     assert torch.bincount(found, minlength=5).tolist() == [10_000, 0, 5_000, 4_000, 1_000]
-    edges = _choose(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
+    edges = draw_tokens(logits.expand(2, 5), torch.tensor([0.0, 1.0]))
     assert edges.tolist() == [0, 4]
 
 
