@@ -328,6 +328,22 @@ def test_units_of_vectors_have_the_value(of_vectors: list[Result]) -> None:
     assert len(seen) >= 15
 
 
+def test_the_numbers_of_vectors_are_the_recorded_ones(of_vectors: list[Result]) -> None:
+    found = {
+        result.label: {
+            "value": m.value,
+            "interval": m.interval,
+            "p": m.p_value,
+            "n": m.n,
+            "details": m.details,
+            "items": m.items,
+        }
+        for result in of_vectors
+        if (m := result.measurement).measure not in ("clustering", "recoverability")  # rest on an iteration
+    }
+    check("embedded vectors", found)
+
+
 def test_scores_of_vectors_that_can_be_found_have_a_p_value(of_vectors: list[Result]) -> None:
     for result in of_vectors:
         m, null = result.measurement, result.question.info.null
