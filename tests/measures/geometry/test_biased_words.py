@@ -166,3 +166,10 @@ def test_the_least_biased_of_each_side_are_its_last() -> None:
 
     words = BiasedWords(Chosen(range(6)), np.repeat([0, 1], 3), np.array([3.0, 2.0, 1.0, -3.0, -2.0, -1.5]))  # type: ignore[arg-type]
     assert words.to_dict() == {"per_side": 3, "least_biased": [1.0, -1.5], "sizes": {"asked": 6}}
+
+
+def test_one_word_a_side_is_enough() -> None:
+    positive, negative = most_biased(np.array([1.0, 3.0, 2.0, 0.0]), 1)
+    assert (positive.tolist(), negative.tolist()) == ([1], [3])
+    with pytest.raises(UsageError, match="at least 1, got 0"):
+        most_biased(np.arange(4.0), 0)
