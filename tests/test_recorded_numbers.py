@@ -6,13 +6,17 @@ compared in `measures/test_units.py`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 
 import evenhand as eh
+from evenhand.audit import Plan
+from evenhand.audit.runner import ask
 from evenhand.corpus.readers import Texts
+from evenhand.measures.registry import as_measurements
 from recorded_numbers import check
 from seeded_results import PARAMS, statistics, vectors
 
@@ -44,6 +48,34 @@ def test_measures_of_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
         }
     assert len({name.partition(":")[0] for name in found}) > 15
     check("vectors", found)
+
+
+OPTIONS: dict[str, tuple[dict[str, object], ...]] = {
+    "bat": ({"normalise": True},),
+    "direct-bias": ({"how": "pair"}, {"c": 2.0}),
+    "gipe": ({"theta": 0.1}, {"unvisited": 0}, {"how": "pair"}),
+    "neighbours": ({"statistic": "spearman"}, {"score": "projection"}),
+    "occupation-share": ({"statistic": "spearman"}, {"score": "projection"}),
+    "proximity-bias": ({"theta": 0.1}, {"k": 20}),
+    "ripa": ({"relation": "mean-of-pairs"},),
+    "weat": ({"ddof": 1}, {"alternative": "greater"}, {"alternative": "less"}, {"ties": "gt"}, {"samples": 300}),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("id", OPTIONS)
+def test_options_of_measures(id: str) -> None:
+    subject, concept = eh.open(small()), eh.concept("gender")
+    plan = Plan.default((subject,), methods=[], only=(id,), concept=concept)
+    found = {}
+    for question in [one for one in plan.questions if one.measure == id][:8]:
+        for options in OPTIONS[id]:
+            asked = replace(question, options={**question.options, **options})
+            for m in as_measurements(ask(asked, subject, concept, reference=subject, seed=3)):
+                record = {"value": m.value, "interval": m.interval, "p": m.p_value, "details": m.details}
+                found[f"{question.label()} {options} {m.score}"] = record
+    assert any(value["value"] is not None for value in found.values())
+    check(f"options {id}", found)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -139,3 +139,14 @@ def test_chance_of_nothing_is_an_error() -> None:
         by_chance(counts, ["nurse"], pairs=[("queen", "king")])
     with pytest.raises(UsageError, match="draws must be at least 1"):
         by_chance(counts, ["nurse"], pairs=PAIR, draws=0)
+
+
+@pytest.mark.parametrize("lambda_", [0.5, 1.0, 2.0])
+def test_the_constant_has_the_least_squares(lambda_: float) -> None:
+    rng = np.random.default_rng(0)
+    c = rng.uniform(-20, -5, 12)
+    d = np.sqrt((-1 - c) / lambda_) * np.exp(0.1 * rng.standard_normal(12))
+    found = fit_constants(c, d, lambda_=lambda_)
+    alphas = np.linspace(-4.9, 5, 99_001)
+    losses = ((d - np.sqrt((alphas[:, None] - c) / lambda_)) ** 2).mean(axis=1)
+    assert found.alpha == pytest.approx(alphas[losses.argmin()], abs=2e-4)

@@ -292,6 +292,38 @@ def test_the_numbers_are_the_recorded_ones(asked: dict[str, Asked], id: str) -> 
     check(f"measure {id}", found)
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_the_numbers_of_options_are_the_recorded_ones(data: Path) -> None:
+    model, encoder = HashedModel(), HashedEncoder()
+    pairs = [StereotypePair(str(n), f"Women number {n} fail.", f"Men {n} fail.", "gender") for n in range(12)]
+    asked = {
+        "crows": measures.crows_pairs(model, pairs, variant="released"),
+        "aul": measures.aul(model, pairs, variant="released"),
+        "pooled": measures.stereoset(model, list(_examples()), averaging="pooled"),
+        "stereoset": measures.stereoset(model, list(_examples()), variant="released"),
+        "winobias": measures.winobias(model, data / "winobias", sample=20, seed=3),
+        "winogender": measures.winogender(model, data / "winogender", sample=8, seed=3),
+        "bbq": measures.bbq(model, data / "bbq", concept="age", variant="released"),
+        "log-probability": measures.log_probability(model, "weat-6", ddof=1),
+        "seat": measures.seat(encoder, "weat-6", ddof=1, alternative="greater"),
+        "released": measures.seat(encoder, "weat-6", variant="released", samples=500),
+        "names": measures.decisions(HashedChat(), concept="religion", sample=40),
+        "metrics": measures.group_metrics(predictions(), bins=4),
+    }
+    found = {
+        f"{name} {m.score}": {
+            "value": m.value,
+            "interval": m.interval,
+            "p": m.p_value,
+            "details": m.details,
+            "items": m.items,
+        }
+        for name, measured in asked.items()
+        for m in as_measurements(measured)
+    }
+    check("options of models", found)
+
+
 def m_null(m: measures.Measurement) -> float | None:
     null = measures.info(m.measure).null
     return null if null is None or isinstance(null, float) else null.get(m.score)
@@ -326,6 +358,22 @@ def test_units_of_vectors_have_the_value(of_vectors: list[Result]) -> None:
         for units in m.units:
             assert units.value == pytest.approx(m.value, rel=1e-9, abs=1e-12), result.label
     assert len(seen) >= 15
+
+
+def test_the_numbers_of_vectors_are_the_recorded_ones(of_vectors: list[Result]) -> None:
+    found = {
+        result.label: {
+            "value": m.value,
+            "interval": m.interval,
+            "p": m.p_value,
+            "n": m.n,
+            "details": m.details,
+            "items": m.items,
+        }
+        for result in of_vectors
+        if (m := result.measurement).measure not in ("clustering", "recoverability")  # rest on an iteration
+    }
+    check("embedded vectors", found)
 
 
 def test_scores_of_vectors_that_can_be_found_have_a_p_value(of_vectors: list[Result]) -> None:

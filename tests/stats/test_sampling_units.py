@@ -160,3 +160,16 @@ def test_damaged_units_are_refused(damage: dict[str, object]) -> None:
     record = mean_units("word", "ab", [1.0, 2.0]).to_dict() | damage
     with pytest.raises(ValueError, match="damaged"):
         Units.from_dict(record)
+
+
+@pytest.mark.parametrize("kind", ["correlation", "effect size"])
+def test_units_of_measurement_do_not_count(kind: str) -> None:
+    """Exchanging a word between an estimate in metres and one in kilometres is exchanging a word."""
+    x, y = np.random.default_rng(0).normal(size=(2, 8))
+
+    def made(scale: float, shift: float) -> Units:
+        if kind == "correlation":
+            return correlation_units("word", WORDS, scale * x + shift, scale * y + shift)
+        return effect_size_units("word", WORDS, WORDS, scale * x + shift, scale * y + shift)
+
+    np.testing.assert_allclose(made(1000.0, 7.0).columns, made(1.0, 0.0).columns, atol=1e-9)

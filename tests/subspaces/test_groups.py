@@ -66,6 +66,7 @@ def test_classifier_separates_along_the_margin() -> None:
     assert np.allclose(normal.basis, [[1, 0]], atol=1e-5)
     assert normal.strength[0] == pytest.approx(1, abs=1e-5)  # margin 2 / strength = distance 2
     assert np.allclose(classifier(v, ["r", "s"], ["p", "q"]).basis, [[-1, 0]], atol=1e-5)
+    assert classifier(v, ["p"], ["r", "s"]).params["n"] == [1, 2]
     assert normal.params["C"] == 1.0
 
 

@@ -116,3 +116,12 @@ def test_invalid_arguments_raise():
         rnsb(vectors, query, splits=0)
     with pytest.raises(UsageError, match="2 attribute sets"):
         rnsb(vectors, Query("q", query.targets, query.attributes[:1]))
+
+
+def test_three_words_are_enough_to_compare_two_embeddings():
+    vectors, query = sentiment_lab(-1.0)
+    words = list(query.targets[0])[:2] + list(query.targets[1])[:1]
+    few = Query("few", {"people": words[:2], "others": words[2:]}, {a.name: list(a) for a in query.attributes})
+    (units,) = rnsb(vectors, few, splits=3).units
+    assert units.count == 3
+    assert units.value == pytest.approx(rnsb(vectors, few, splits=3).value)

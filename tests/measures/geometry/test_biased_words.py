@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 
 import evenhand as eh
 from evenhand.errors import DegenerateError, UnknownNameError, UsageError, VocabularyError
 from evenhand.measures.geometry.biased_words import (
+    BiasedWords,
     Poles,
     Restriction,
     bias_scores,
@@ -155,3 +158,18 @@ def test_a_selection_of_listed_words_keeps_their_spelling() -> None:
     selection = select_words(vectors("bread", "cake"), ["Cake", "milk"], concept=GENDER, restriction=Restriction())
     assert (selection.words, selection.rows.tolist(), selection.coverage.missing) == (("Cake",), [1], ("milk",))
     assert selection.restriction == {}
+
+
+def test_the_least_biased_of_each_side_are_its_last() -> None:
+    class Chosen(list[int]):
+        sizes: ClassVar[dict[str, int]] = {"asked": 6}
+
+    words = BiasedWords(Chosen(range(6)), np.repeat([0, 1], 3), np.array([3.0, 2.0, 1.0, -3.0, -2.0, -1.5]))  # type: ignore[arg-type]
+    assert words.to_dict() == {"per_side": 3, "least_biased": [1.0, -1.5], "sizes": {"asked": 6}}
+
+
+def test_one_word_a_side_is_enough() -> None:
+    positive, negative = most_biased(np.array([1.0, 3.0, 2.0, 0.0]), 1)
+    assert (positive.tolist(), negative.tolist()) == ([1], [3])
+    with pytest.raises(UsageError, match="at least 1, got 0"):
+        most_biased(np.arange(4.0), 0)

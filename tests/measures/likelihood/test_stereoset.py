@@ -207,6 +207,22 @@ def test_a_causal_model_compares_log_probabilities_per_token() -> None:
     assert [m.value for m in results[:3]] == pytest.approx(list(stereoset_scores(EXAMPLES, given)))
 
 
+def test_a_text_of_one_word_has_the_log_probability_of_that_word() -> None:
+    one = StereoExample(
+        "0", "intra", "t", "race", "BLANK", *(StereoSentence(f"0-{n}", text) for n, text in enumerate("abc"))
+    )
+    given = {sentence.id: hashed(sentence.text, "") for sentence in one.sentences}
+    longer = StereoExample(
+        "1", "intra", "t", "race", "BLANK", *(StereoSentence(f"1-{n}", f"{text} x") for n, text in enumerate("abc"))
+    )
+    given |= {sentence.id: hashed(sentence.text, "") for sentence in longer.sentences}
+    mixed = StereoExample(
+        "2", "intra", "t", "race", "BLANK", longer.sentences[0], one.sentences[1], longer.sentences[2]
+    )
+    results = stereoset(GivenTexts(), [one, longer, mixed])
+    assert [m.value for m in results[:3]] == pytest.approx(list(stereoset_scores([one, longer, mixed], given)))
+
+
 def test_choices_by_hand() -> None:
     call = Call(eh.measures.info("stereoset"), query="own")
     rows = {m.score: m for m in choice_measurements(call, EXAMPLES, [0, 1, 2, 1])}

@@ -145,3 +145,11 @@ class TestTraining:
         along = (codes[1] - codes[0]).mean(axis=0)
         projection = sum(np.mean((code @ along) ** 2) for code in codes[2:])
         assert found == pytest.approx(reconstruction + 0.7 * (entropy + projection), rel=1e-5)
+
+
+def test_one_list_may_be_given_and_the_other_chosen() -> None:
+    pytest.importorskip("torch")
+    concept = Concept("g", {"a": ["she", "woman"], "b": ["he", "man"]}, PAIRS)
+    sizes = GP(**QUICK, stereotypes=STEREOTYPES).fit(toy(), concept).report["sizes"]
+    assert sizes["stereotype"] == 2
+    assert GP(**QUICK, neutral=NEUTRAL).fit(toy(), concept).report["sizes"]["neutral"] == 3
