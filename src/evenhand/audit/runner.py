@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from threadpoolctl import threadpool_limits
+
 from evenhand import measures, words
 from evenhand.audit.cells import Cell, CellStore, cell_key, change_key, resolve_query
 from evenhand.audit.manifest import Invocation, manifest, with_command
@@ -260,18 +262,20 @@ def measure_stage(
     clock.begin(f"fitting {task.name}" if task.chain else task.subject.name)
     changed, account = fit_stage(task, plan, concept)
     store.put_stage(task.key, account)
-    for key in keys:
-        question, cell = task.cells[key], None
-        if clock.fits(question):
-            clock.begin(task.title(key), question)
-            started = time.perf_counter()
-            try:
-                with followed(clock.part):
-                    cell = measure_cell(question, changed, task, plan, concept, folder=store.folder)
-                clock.end(question, time.perf_counter() - started)
-            except OutOfTime:
-                clock.give_up()
-        yield key, cell
+    # Most products of a measure are short, and threads that share them spend their time waiting for the next one.
+    with threadpool_limits(1, user_api="blas"):
+        for key in keys:
+            question, cell = task.cells[key], None
+            if clock.fits(question):
+                clock.begin(task.title(key), question)
+                started = time.perf_counter()
+                try:
+                    with followed(clock.part):
+                        cell = measure_cell(question, changed, task, plan, concept, folder=store.folder)
+                    clock.end(question, time.perf_counter() - started)
+                except OutOfTime:
+                    clock.give_up()
+            yield key, cell
 
 
 def fit_stage(task: StageTask, plan: Plan, concept: Concept) -> tuple[Subject, dict[str, object]]:

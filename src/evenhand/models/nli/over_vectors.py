@@ -159,10 +159,11 @@ TokenRows = tuple[int, ...]
 
 
 @lru_cache(maxsize=2)
-def _known_rows(
-    words: tuple[str, ...], case: str, language: str, spare: int, lower: bool
-) -> tuple[dict[str, int], dict[str, TokenRows]]:
-    """Return the rows of tokens and of sentences that were looked up: models and stages of an audit share them."""
+def _known_rows(lookup: tuple[object, ...]) -> tuple[dict[str, int], dict[str, TokenRows]]:
+    """Return the rows of tokens and of sentences that were looked up: models and stages of an audit share them.
+
+    The key holds all that decides a row: the words, how they are found, and the number of spare rows.
+    """
     return {}, {}
 
 
@@ -178,7 +179,7 @@ class Lookup:
 
     @cached_property
     def _known(self) -> tuple[dict[str, int], dict[str, TokenRows]]:
-        return _known_rows(self.vectors.words, self.vectors.case, self.vectors.language, self.spare, self.lower)
+        return _known_rows((self.vectors.words, self.vectors.case, self.vectors.language, self.spare, self.lower))
 
     def __reduce__(self) -> tuple[object, ...]:
         return type(self), (self.vectors, self.spare, self.lower)
