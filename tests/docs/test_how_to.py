@@ -29,6 +29,8 @@ SMALLER = {
     r"--sweep-lambda \S+": "--sweep-lambda 0,0.1",
     r"--limit 100": "--limit 2",
     r"--time-limit 600": "--epochs 1",
+    r"probe hf:./models/bert/seed-0$": "probe hf:./models/bert/seed-0 --sample 500",
+    r"lm measure model ": "lm measure model --samples 4 --tokens 20 ",
     r"audit hf:smollm$": "audit hf:smollm --measure pronoun-share",
     r"/srv/runs": "srv/runs",
 }
