@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ from evenhand.measures.likelihood.stereoset import (
     stereoset,
     stereoset_scores,
 )
+from evenhand.measures.likelihood.stereotype_pairs import PairVariant
 from evenhand.models.lm.likelihood import TextScores
 
 # Published predictions of the authors, with the scores that encoders.md computed from them.
@@ -186,6 +187,19 @@ def test_the_released_code_fills_the_context_by_place_and_averages_probabilities
     given = {id: np.exp(hashed(*one)) for id, one in zip(ids, asked, strict=True)}
     expected = stereoset_scores([*EXAMPLES, hyphenated], given, variant="released")
     assert [m.value for m in results[:3]] == pytest.approx(list(expected))
+
+
+class TwoTokens(GivenTokens):
+    """Every blank has two tokens: those of the first words differ much in probability, those of the others do not."""
+
+    def span_log_probabilities(self, texts: Sequence[str], spans: Sequence[object], **how: object) -> list[np.ndarray]:
+        return [np.log([0.9, 0.01]) if "rude" in text else np.log([0.3, 0.3]) for text in texts]
+
+
+@pytest.mark.parametrize(("variant", "ss"), [("corrected", 0), ("released", 100)])  # 0.09 < 0.3 and 0.455 > 0.3
+def test_the_released_code_averages_probabilities_of_tokens(variant: PairVariant, ss: float) -> None:
+    results = {m.score: m.value for m in stereoset(TwoTokens(), EXAMPLES, variant=variant)}
+    assert results["intra-ss"] == ss
 
 
 class GivenTexts:
