@@ -16,6 +16,7 @@ from evenhand.measures.likelihood.stereoset import (
     StereoExample,
     StereoScores,
     StereoSentence,
+    TermTable,
     choice_measurements,
     read_stereoset,
     stereoset,
@@ -248,3 +249,12 @@ def test_choices_by_hand() -> None:
     assert unrelated["intra-ss"].reason == "every answer is the unrelated text"
     silent = choice_measurements(call, EXAMPLES, [None, None, None, None])
     assert [m.reason for m in silent] == ["4 of 4 answers choose none of the three"] * 2
+
+
+def test_the_p_value_is_the_larger_one_of_terms_and_words_at_50_per_cent() -> None:
+    even, all_of_them = [0.0, 0.0, 1.0, 1.0], [1.0] * 4
+    for by_term, by_word in ((all_of_them, even), (even, all_of_them)):
+        words = tuple((f"word{n}", n, win) for n, win in enumerate(by_word))
+        table = TermTable(tuple("abcd"), np.ones(4), np.ones(4), np.array(by_term), words)
+        assert table.p_value("term-mean") == table.p_value("pooled") == 1
+    assert TermTable(tuple("abcd"), np.ones(4), np.ones(4), np.ones(4), words).p_value("term-mean") == 2 / 16
