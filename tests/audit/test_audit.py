@@ -538,7 +538,7 @@ def test_the_record_follows_the_published_schema(audit: eh.Audit) -> None:
     assert len(list(validator.iter_errors(record))) == 1
 
 
-def test_workers_are_as_many_as_fit_into_the_memory() -> None:
+def test_workers_are_as_many_as_fit_into_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     subject = open_subject("glove-embedded")
     assert (runner.WORKER_OVERHEAD, runner.COPIES) == (400 * 1024**2, 3)
     each = runner.WORKER_OVERHEAD + runner.COPIES * subject.view("vectors").matrix.nbytes
@@ -546,3 +546,14 @@ def test_workers_are_as_many_as_fit_into_the_memory() -> None:
     assert runner._workers(3, [subject], 3.01 * gigabytes) == 3
     with pytest.warns(EvenhandWarning, match=f"3 jobs need about {3 * gigabytes:.1f} GB; running 2 at a time"):
         assert runner._workers(3, [subject], 2.99 * gigabytes) == 2
+    monkeypatch.setattr(
+        runner, "_free_memory", lambda: 2.01 * each / 0.8
+    )  # without a limit, four fifths of what is free
+    with pytest.warns(EvenhandWarning, match="running 2 at a time"):
+        assert runner._workers(3, [subject], None) == 2
+    monkeypatch.setattr(runner, "_free_memory", lambda: 1.99 * each / 0.8)
+    with pytest.warns(EvenhandWarning, match="running 1 at a time"):
+        assert runner._workers(3, [subject], None) == 1
+    monkeypatch.setattr(runner, "_free_memory", lambda: 0.5 * each)
+    with pytest.warns(EvenhandWarning, match="running 1 at a time"):
+        assert runner._workers(3, [subject], None) == 1  # one always runs

@@ -36,7 +36,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from block_map import BUDGET, FOLDERS, MAP, OPTIONS, ROOT, Index, entry_of, file_of, is_current, test_files, trace
+from block_map import (
+    BUDGET,
+    FOLDERS,
+    LEFT_OUT,
+    MAP,
+    OPTIONS,
+    ROOT,
+    Index,
+    entry_of,
+    file_of,
+    is_current,
+    test_files,
+    trace,
+)
 from mutations import Loader, Mutant, apply, live, modules, mutants, mutation
 
 HERE = Path(__file__).parent
@@ -276,6 +289,13 @@ def state(record: dict[str, Any], equivalent: dict[str, str], name: str = "outco
     return "equivalent" if outcome != "noticed" and record["key"] in equivalent else outcome
 
 
+def is_of(mutant: Mutant, record: dict[str, Any], every: Sequence[Mutant]) -> bool:
+    """Whether a record is about a mutant; where the same change of the same text occurs again, the number decides."""
+    if record["module"] != mutant.module or record["key"] != mutant.key:
+        return False
+    return bool(record["number"] == mutant.number) or sum(one.key == mutant.key for one in every) == 1
+
+
 def table(records: Sequence[dict[str, Any]], equivalent: dict[str, str]) -> list[str]:
     """Return the table of one sample and the sentence with its share."""
     by_folder: dict[str, Counter[str]] = defaultdict(Counter)
@@ -294,6 +314,8 @@ def table(records: Sequence[dict[str, Any]], equivalent: dict[str, str]) -> list
         "",
         f"**{share:.1f} %** of {counted} changes that are not equivalent, 95 % interval {100 * low:.0f} to {100 * high:.0f} %.",
     ]
+    if share < 100 * GOAL:
+        lines[-1] += f" **The aim of {100 * GOAL:.0f} % is not reached.**"
     now = sum(state(record, equivalent, "again") == "noticed" for record in records)
     if now > total["noticed"]:
         lines[-1] += f" With the tests that were written for the others since, {100 * now / counted:.1f} %."
@@ -310,8 +332,8 @@ def page(samples: dict[str, list[dict[str, Any]]], equivalent: dict[str, str]) -
         "`results.json` has every change and the test that noticed it.",
         "",
         "Each share is the one of the first run, before any test was written for what that sample showed. A change is tried on",
-        f"tests that usually take {BUDGET} s of processor time together at most; the aim is {100 * GOAL:.0f} %. Tests that need real data, a GPU or",
-        "a Ray cluster are not run. `equivalent.json` lists the equivalent changes, which are not counted, with the reason.",
+        f"tests that usually take {BUDGET} s of processor time together at most, and the folders {', '.join(LEFT_OUT)} and tests that need real",
+        f"data or a Ray cluster are not run, so the whole of the default tests notices more; the aim is {100 * GOAL:.0f} %. `equivalent.json` lists the equivalent changes, which are not counted, with the reason.",
         "",
     ]
     for seed, records in samples.items():
@@ -346,10 +368,8 @@ def main() -> None:
     if not (given.page or given.map):
         every = [mutant for path in modules(given.folders) for mutant in mutants(path)]
         if given.again:
-            missing = {
-                r["key"] for records in samples.values() for r in records if state(r, equivalent, "again") == "survived"
-            }
-            chosen = [mutant for mutant in every if mutant.key in missing]
+            left = [r for records in samples.values() for r in records if state(r, equivalent, "again") == "survived"]
+            chosen = [mutant for mutant in every if any(is_of(mutant, record, every) for record in left)]
         else:
             records = samples.setdefault(str(given.seed), [])
             done = {record["key"] + str(record["number"]) for record in records}
@@ -361,7 +381,7 @@ def main() -> None:
                 records[:] = [old for old in records if (old["key"], old["number"]) != (new["key"], new["number"])]
                 records.append(new)
             for old in (
-                r for kept in samples.values() for r in kept if given.again and r["key"] == result["mutant"].key
+                r for kept in samples.values() for r in kept if given.again and is_of(result["mutant"], r, every)
             ):
                 old["again"], old["by"] = result["outcome"], result["by"]
             partial = RECORD.with_suffix(".unfinished")

@@ -177,3 +177,14 @@ def test_equivalent_changes_are_not_counted_and_a_later_test_does_not_change_the
     assert "**33.3 %** of 3 changes that are not equivalent" in text
     assert "With the tests that were written for the others since, 66.7 %." in text
     assert text.endswith("## Not noticed today\n\n- line 4 of `d`\n")
+
+
+def test_a_change_that_occurs_twice_is_told_apart_by_its_number(
+    campaign: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutations, "source_line", lambda path, line: "x")
+    first, second = (Mutant("stats/means", number, number, 1, False, "1", "2") for number in (3, 4))
+    moved = {"module": "stats/means", "key": first.key, "number": 9}
+    assert campaign.is_of(first, moved, [first])
+    assert not campaign.is_of(first, moved, [first, second])
+    assert campaign.is_of(second, {**moved, "number": 4}, [first, second])

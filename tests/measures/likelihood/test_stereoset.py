@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,13 @@ from evenhand.measures.likelihood.stereoset import (
     StereoExample,
     StereoScores,
     StereoSentence,
+    TermTable,
     choice_measurements,
     read_stereoset,
     stereoset,
     stereoset_scores,
 )
+from evenhand.measures.likelihood.stereotype_pairs import PairVariant
 from evenhand.models.lm.likelihood import TextScores
 
 # Published predictions of the authors, with the scores that encoders.md computed from them.
@@ -188,6 +190,19 @@ def test_the_released_code_fills_the_context_by_place_and_averages_probabilities
     assert [m.value for m in results[:3]] == pytest.approx(list(expected))
 
 
+class TwoTokens(GivenTokens):
+    """Every blank has two tokens: those of the first words differ much in probability, those of the others do not."""
+
+    def span_log_probabilities(self, texts: Sequence[str], spans: Sequence[object], **how: object) -> list[np.ndarray]:
+        return [np.log([0.9, 0.01]) if "rude" in text else np.log([0.3, 0.3]) for text in texts]
+
+
+@pytest.mark.parametrize(("variant", "ss"), [("corrected", 0), ("released", 100)])  # 0.09 < 0.3 and 0.455 > 0.3
+def test_the_released_code_averages_probabilities_of_tokens(variant: PairVariant, ss: float) -> None:
+    results = {m.score: m.value for m in stereoset(TwoTokens(), EXAMPLES, variant=variant)}
+    assert results["intra-ss"] == ss
+
+
 class GivenTexts:
     """A causal model with the log-probabilities of a function; texts have as many tokens as words."""
 
@@ -234,3 +249,12 @@ def test_choices_by_hand() -> None:
     assert unrelated["intra-ss"].reason == "every answer is the unrelated text"
     silent = choice_measurements(call, EXAMPLES, [None, None, None, None])
     assert [m.reason for m in silent] == ["4 of 4 answers choose none of the three"] * 2
+
+
+def test_the_p_value_is_the_larger_one_of_terms_and_words_at_50_per_cent() -> None:
+    even, all_of_them = [0.0, 0.0, 1.0, 1.0], [1.0] * 4
+    for by_term, by_word in ((all_of_them, even), (even, all_of_them)):
+        words = tuple((f"word{n}", n, win) for n, win in enumerate(by_word))
+        table = TermTable(tuple("abcd"), np.ones(4), np.ones(4), np.array(by_term), words)
+        assert table.p_value("term-mean") == table.p_value("pooled") == 1
+    assert TermTable(tuple("abcd"), np.ones(4), np.ones(4), np.ones(4), words).p_value("term-mean") == 2 / 16

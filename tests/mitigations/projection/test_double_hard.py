@@ -7,7 +7,7 @@ from sklearn.decomposition import PCA
 import evenhand as eh
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations import DoubleHardDebias
-from evenhand.mitigations.projection.double_hard import agreement
+from evenhand.mitigations.projection.double_hard import DoubleHardScore, agreement
 from evenhand.mitigations.selection import ExceptListed
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Recipe
@@ -89,6 +89,18 @@ def test_length_counts_in_the_score_by_projection_only() -> None:
     by_projection = DoubleHardDebias(n_words=2, score="projection")._most_biased(v, concept, ("she", "he"))[0]
     assert v.words[by_cosine[0]] == "short"
     assert v.words[by_projection[0]] == "long"
+
+
+def test_the_anchor_counts_with_its_length_in_the_score_by_projection_only() -> None:
+    words = ["she", "he", "first", "second", "other", "third"]
+    v = Vectors(words, [[4, 0], [0, 1], [0.1, -1], [1, 0.5], [-1, 0.9], [-0.9, 0.8]])
+    concept = Concept("g", pairs=[("she", "he")])
+
+    def most_biased(score: DoubleHardScore) -> str:
+        return v.words[DoubleHardDebias(n_words=2, score=score)._most_biased(v, concept, ("she", "he"))[0][0]]
+
+    assert most_biased("cosine") == "first"  # along (1, -1): 1.1 / 1.005 and 0.5 / 1.118
+    assert most_biased("projection") == "second"  # along (4, -1): 1.4 and 3.5
 
 
 def test_agreement_does_not_depend_on_which_cluster_is_which() -> None:
