@@ -228,3 +228,17 @@ def test_threads_that_share_vectors_find_the_same_neighbours(monkeypatch: pytest
     for rows, each in zip(parts, found, strict=True):
         np.testing.assert_array_equal(each, alone[rows])
     np.testing.assert_array_equal(neighbours_among(vectors, np.arange(40), pool, 3), alone)
+
+
+def test_threads_share_the_blocks_and_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    unit = np.random.default_rng(0).standard_normal((300, 8)).astype(np.float32)
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    monkeypatch.setattr(neighbours, "BLOCK_CELLS", 40 * len(unit))
+    used: list[int] = []
+    for count in (1, 3):
+        monkeypatch.setattr(neighbours, "threads", lambda count=count: used.append(count) or count)
+        indices, cosines = nearest(unit, unit, 5, exclude=np.arange(300))
+        expected = np.argsort(-(unit @ unit.T + np.diag([-np.inf] * 300)), axis=1, kind="stable")[:, :5]
+        np.testing.assert_array_equal(indices, expected)
+        np.testing.assert_allclose(cosines, np.take_along_axis(unit @ unit.T, indices, axis=1), atol=1e-6)
+    assert used == [1, 3]

@@ -203,6 +203,12 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+def threads() -> int:
+    """Return how many threads a computation may use: as many as there are cores, or fewer by OMP_NUM_THREADS."""
+    configured = os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores(), int(configured)) if configured.isdigit() and int(configured) else cores()
+
+
 # One thread per worker: there are as many workers as cores.
 THREAD_VARIABLES = ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 

@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand.arrays import Rows, unit_rows
+from evenhand.engines.engine import threads
 from evenhand.errors import DegenerateError, UsageError
 
 if TYPE_CHECKING:
     from evenhand.models.vectors.table import Vectors
 
-BLOCK_CELLS = 16 << 20  # similarities per block: 64 MB of float32, and twice that for their sort order
+BLOCK_CELLS = 4 << 20  # similarities per block and thread: 16 MB of float32
+MOST_THREADS = 8
 TOP_CELLS = 2 << 20  # similarities whose largest are found at once: what stays in the cache of a processor
 SAMPLED = 16  # every 16th similarity of a row gives a limit for its largest ones
 SOUGHT = 100  # neighbours that are sought at least where they are remembered: the most that measures ask for by default
@@ -47,15 +49,29 @@ def nearest(
     indices = np.empty((len(queries), k), dtype=np.int64)
     cosines = np.empty((len(queries), k), dtype=np.float32)
     step = min(max(1, BLOCK_CELLS // len(pool)), max(1, len(queries)))
-    similarities = np.empty((step, len(pool)), dtype=np.float32)  # new memory for each block takes as long as a product
-    for start in range(0, len(queries), step):
-        part = queries[start : start + step]
-        block = np.matmul(part, pool.T, out=similarities[: len(part)])
-        if exclude is not None:
-            _mask(block, exclude[start : start + step])
-        top = _top(block, k)
-        indices[start : start + step] = top
-        cosines[start : start + step] = np.take_along_axis(block, top, axis=1)
+    starts = range(0, len(queries), step)
+    workers = max(1, min(threads(), MOST_THREADS, len(starts)))
+
+    def search(worker: int) -> None:
+        similarities = np.empty((step, len(pool)), dtype=np.float32)  # memory for each block takes as long as a product
+        for start in starts[worker::workers]:
+            part = slice(start, start + step)
+            block = np.matmul(queries[part], pool.T, out=similarities[: len(queries[part])])
+            if exclude is not None:
+                _mask(block, exclude[part])
+            indices[part] = top = _top(block, k)
+            cosines[part] = np.take_along_axis(block, top, axis=1)
+
+    if workers < 2:
+        search(0)
+        return indices, cosines
+    from concurrent.futures import ThreadPoolExecutor
+
+    from threadpoolctl import threadpool_limits
+
+    # Our threads instead of those of BLAS: they share what comes after the products, too.
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(workers) as executor:
+        list(executor.map(search, range(workers)))
     return indices, cosines
 
 
