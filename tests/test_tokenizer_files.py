@@ -72,7 +72,7 @@ def test_a_file_that_takes_too_much_is_refused(
     pytest.importorskip("tokenizers")
     monkeypatch.setattr(tokenizer_files, limit, value)
     added = [
-        {"id": row, "content": f"{'xyz' * 60}{row}", "single_word": False, "lstrip": True, "rstrip": True,
+        {"id": row, "content": f"{row:06}{'xyz' * 6}", "single_word": False, "lstrip": True, "rstrip": True,
          "normalized": True, "special": False}
         for row in range(190_000)
     ]  # fmt: skip
