@@ -35,11 +35,10 @@ class AttentionModule(nn.Module):
 
     def __init__(self, model: DecomposableAttention) -> None:
         super().__init__()
-        weights = model.weights
-        self.table = torch.tensor(np.concatenate([model.vectors.matrix, weights.oov]))
-        self.project = nn.Linear(weights.dim, weights.hidden, bias=False)
-        self.project.weight.data = torch.tensor(weights.project)
-        arrays = weights.arrays()
+        arrays = model.arrays
+        self.table = torch.tensor(np.concatenate([model.vectors.matrix, arrays["oov"]]))
+        self.project = nn.Linear(model.vectors.dim, model.hidden, bias=False)
+        self.project.weight.data = torch.tensor(arrays["project.weight"])
         self.attend, self.compare = mlp(arrays, "attend"), mlp(arrays, "compare")
         self.aggregate = nn.Sequential(mlp(arrays, "aggregate"), dense(arrays, "output"))
 

@@ -17,11 +17,11 @@ FILES = sorted(SOURCE.rglob("*.py"))
 TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 
 # Lower these numbers when the package shrinks. Raising one needs a decision record.
-MAX_MODULES = 351
+MAX_MODULES = 349
 MAX_IN_FOLDER = 15
 MAX_LINES = 600
-MAX_CODE_LINES = 64_800
-MAX_ANY = 552
+MAX_CODE_LINES = 63_600
+MAX_ANY = 285
 MAX_REPEATED_NAMES = 0
 MAX_MUTUAL_IMPORTS = 0
 
