@@ -23,14 +23,14 @@ SMALLER = {
     r"--epochs \d+": "--epochs 1",
     r"steps=2000": "steps=2",
     r"--seeds \d": "--seeds 1",
-    r"--samples \d+ --tokens \d+": "--samples 4 --tokens 20",
+    r"--samples \d+ --tokens \d+": "--samples 40 --tokens 60",
     r"--sample \d+": "--sample 500",
     r"--workers 8|--jobs 4": "",  # one process computes the same, sooner
-    r"--sweep-lambda \S+": "--sweep-lambda 0,0.1",
+    r"--sweep-lambda \S+": "--sweep-lambda 0,0.1 --samples 20 --tokens 100",
     r"--limit 100": "--limit 2",
     r"--time-limit 600": "--epochs 1",
     r"probe hf:./models/bert/seed-0$": "probe hf:./models/bert/seed-0 --sample 500",
-    r"lm measure model ": "lm measure model --samples 4 --tokens 20 ",
+    r"lm measure model ": "lm measure model --samples 40 --tokens 60 ",
     r"audit hf:smollm$": "audit hf:smollm --measure pronoun-share",
     r"/srv/runs": "srv/runs",
 }
