@@ -9,6 +9,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+import scipy
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import nctdtr
@@ -299,12 +300,16 @@ def test_the_interval_covers_where_the_bootstrap_does_not() -> None:
     assert 0.92 <= coverage("normal", 1.65, (8, 8), samples=300) <= 0.99
 
 
+# That of scipy before 1.15 has errors of up to 4e-5.
+OF_SCIPY = 1e-12 if tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15) else 1e-4
+
+
 @pytest.mark.parametrize("freedom", [2, 2.3, 2.9, 14.7, 1_000, 48_000])
 @pytest.mark.parametrize("t", [0, 0.01, 0.3, 1, 2.5, 9, 30, 60])
 def test_the_noncentral_t_distribution_is_that_of_scipy(freedom: float, t: float) -> None:
     share_below = noncentral_t(t, freedom)
     for noncentrality in (-6, -0.5, 0, 0.4, 3, 25, 70):
-        assert share_below(noncentrality) == pytest.approx(nctdtr(freedom, noncentrality, t), abs=1e-12)
+        assert share_below(noncentrality) == pytest.approx(nctdtr(freedom, noncentrality, t), abs=OF_SCIPY)
 
 
 @pytest.mark.parametrize("spread", [1e-4, 1e-6, 1e-8])
