@@ -82,3 +82,14 @@ def test_without_onednn_the_layers_stay_as_they_are(monkeypatch):
     monkeypatch.setattr(torch.ops, "mkldnn", object())
     device.use_onednn(model)
     assert "forward" not in vars(model[0])
+
+
+def test_products_in_half_precision_are_left_to_torch(products):
+    model = layer("linear")
+    given = torch.randn(MANY, SIZES[0])
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        expected = model(given)
+        device.use_onednn(model)
+        assert torch.equal(model(given), expected)
+    assert expected.dtype == torch.bfloat16
+    assert products == []

@@ -255,6 +255,7 @@ def _linear(layer: torch.nn.Linear, x: torch.Tensor) -> torch.Tensor:
     weight = layer.weight if isinstance(layer, torch.nn.Linear) else layer.weight.T
     if (
         torch.is_grad_enabled()  # the product has no gradient
+        or torch.is_autocast_enabled("cpu")  # which asks for products in half precision
         or not x.dtype == weight.dtype == torch.float32
         or not x.device.type == weight.device.type == "cpu"
         or x.numel() * len(weight) < FEWEST_PRODUCTS

@@ -13,6 +13,7 @@ tokenizers = pytest.importorskip("tokenizers")
 from evenhand import data  # noqa: E402
 from evenhand.errors import EvenhandError, EvenhandWarning, FormatError, InputMissingError, UsageError  # noqa: E402
 from evenhand.measures.inference import probe as run  # noqa: E402
+from evenhand.models.encoders.transformer import Transformer  # noqa: E402
 from evenhand.models.nli import LABELS, GridModel, NLIModel  # noqa: E402
 from evenhand.models.nli.protocol import FixedVocabulary  # noqa: E402
 from evenhand.models.nli.transformer import (  # noqa: E402  # noqa: E402  # noqa: E402
@@ -489,3 +490,14 @@ def test_a_published_encoder_and_its_tokenizer():
     assert ours.pair_format(some) is not None
     found = np.concatenate([grid.probabilities.reshape(-1, 3) for grid in ours.grids(some)])
     np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_a_shared_model_in_half_precision_keeps_its_format(tmp_path):
+    shared = Transformer.load(folder(tmp_path), precision="bfloat16")
+    before = shared.model.dtype
+    model = TransformerNLI(shared, precision="float32", device="cpu")
+    assert (before, shared.model.dtype, model.device_model.model.dtype) == (
+        torch.bfloat16,
+        torch.bfloat16,
+        torch.float32,
+    )

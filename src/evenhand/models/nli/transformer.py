@@ -153,7 +153,10 @@ def _resolve_source(
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
     """Return model, tokenizer and name."""
     if isinstance(source, Transformer):
-        return source.share_weights().model, source.tokenizer, source.name
+        # The weights become float32 in place, which must not reach the other views of the same model.
+        is_float32 = source.model.dtype == torch.float32
+        model = source.share_weights().model if is_float32 else copy.deepcopy(source.model)
+        return model, source.tokenizer, source.name
     if isinstance(source, (str, os.PathLike)):
         model = load_model(source, "nli-classifier").model
         return model, tokenizer or load_tokenizer(source), Path(source).name or str(source)
