@@ -214,8 +214,10 @@ def run_fresh(run: Run, told: Path) -> None:
 class Campaign:
     """Runs mutants, repeats without the change what noticed them, and keeps the records."""
 
-    def __init__(self, index: Index, jobs: int, keep: Callable[[dict[str, Any]], None]) -> None:
-        self.index, self.jobs, self.keep = index, jobs, keep
+    def __init__(
+        self, index: Index, jobs: int, keep: Callable[[dict[str, Any]], None], further: float = THOROUGH
+    ) -> None:
+        self.index, self.jobs, self.keep, self.further = index, jobs, keep, further
         self.survivors: set[Mutant] = set()
         self.noticing: dict[tuple[str, ...], list[dict[str, Any]]] = defaultdict(list)
 
@@ -228,7 +230,7 @@ class Campaign:
         fresh = [run for run in runs if run.tests and run.mutant is not None and run.mutant.imported]
         self.run_twice(fresh, run_fresh)
         rest = [run for run in runs if run.tests and run not in fresh]
-        names = {name for run in runs if run.mutant for name in self.index.tests(run.mutant, THOROUGH)}
+        names = {name for run in runs if run.mutant for name in self.index.tests(run.mutant, self.further)}
         if names:
             collect(names, lambda items: self.run_collected(rest, items))
 
@@ -238,7 +240,7 @@ class Campaign:
         longer = []
         for run in runs:
             if run.mutant is not None and run.mutant in self.survivors:
-                more = [name for name in self.index.tests(run.mutant, THOROUGH) if name not in run.tests]
+                more = [name for name in self.index.tests(run.mutant, self.further) if name not in run.tests]
                 longer += [Run.of(run.mutant, more, self.index, THOROUGH)] if more else []
         run_all(longer, child, self.jobs, self.done)
 
@@ -378,6 +380,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="run the recorded survivors again")
     parser.add_argument("--map", action="store_true", help="only bring the map up to date")
     parser.add_argument("--stale-map", action="store_true", help="use the map as it is")
+    parser.add_argument("--scratch", action="store_true", help="record nothing, and try survivors on no further tests")
     parser.add_argument("--page", action="store_true", help="only write the page")
     given = parser.parse_args()
     samples = json.loads(RECORD.read_text()) if RECORD.exists() else {}
@@ -395,6 +398,8 @@ def main() -> None:
             chosen = [m for m in sample(every, given.sample, given.seed) if m.key + str(m.number) not in done]
 
         def keep(result: dict[str, Any]) -> None:
+            if given.scratch:
+                return
             new = record_of(result)
             if not given.again:
                 records[:] = [old for old in records if (old["key"], old["number"]) != (new["key"], new["number"])]
@@ -407,8 +412,10 @@ def main() -> None:
             partial.write_text(json.dumps(samples, indent=1) + "\n")
             partial.replace(RECORD)
 
-        Campaign(Index(path for path in test_files() if entry_of(path).exists()), given.jobs, keep).run(chosen)
-    PAGE.write_text(page(samples, equivalent))
+        index = Index(path for path in test_files() if entry_of(path).exists())
+        Campaign(index, given.jobs, keep, BUDGET if given.scratch else THOROUGH).run(chosen)
+    if not given.scratch:
+        PAGE.write_text(page(samples, equivalent))
 
 
 def prepare(given: argparse.Namespace) -> None:

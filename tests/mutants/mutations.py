@@ -39,8 +39,13 @@ COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.In: ast.NotIn,
     ast.NotIn: ast.In,
 }
-# What decides no value: the number of a definition is compared by other tests, and these name positions in messages.
-SKIPPED_ARGUMENTS = frozenset({"definition", "stacklevel", "hint", "indent", "places", "slots", "frozen", "kw_only"})
+# What decides no value: the number of a definition is compared by other tests, `strict` is for lists that are made with the
+# same length, and the others name positions in messages or how a class is stored.
+SKIPPED_ARGUMENTS = frozenset(
+    {"definition", "stacklevel", "hint", "indent", "places", "slots", "frozen", "kw_only", "strict"}
+)
+SIZES = "_AT_ONCE"  # the end of the names of constants that say how much is computed at once: the numbers are the same
+OPEN_SIZE = "reshape"  # takes any negative length as the one that is left open
 
 
 @dataclass(frozen=True)
@@ -112,6 +117,19 @@ class Mutations(ast.NodeTransformer):
         self.imported = False
         node.body = [self.visit(statement) for statement in node.body]
         self.block, self.imported = outside
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """Leave alone how much is computed at once."""
+        target = node.targets[0]
+        return node if isinstance(target, ast.Name) and target.id.endswith(SIZES) else self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        """Leave the open length of a shape alone."""
+        opened = isinstance(node.func, ast.Attribute) and node.func.attr == OPEN_SIZE
+        node.func = self.visit(node.func)
+        node.args = [one if opened and ast.unparse(one) == "-1" else self.visit(one) for one in node.args]
+        node.keywords = [self.visit(keyword) for keyword in node.keywords]
         return node
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:

@@ -64,6 +64,11 @@ def test_messages_types_and_texts_are_left_alone() -> None:
     assert changes('def f(x: "Literal[1]") -> None:\n    raise ValueError(f"{x + 1}", x - 1)\n') == []
 
 
+def test_what_decides_no_number_is_left_alone() -> None:
+    assert changes("CELLS_AT_ONCE = 4 << 20\nx = zip(a, b, strict=True)\ny = a.reshape(-1, b)\n") == []
+    assert len(changes("CELLS = 4\nx = zip(a, b, key=True)\ny = a.reshape(-1, 2).sum(-1)\n")) == 5
+
+
 def test_only_the_chosen_place_changes() -> None:
     changed = Mutations(5).visit(ast.parse(SOURCE))
     names: dict[str, object] = {}
