@@ -22,6 +22,7 @@ from evenhand.stats import (
     jackknife_interval,
     mean_interval,
     percentile_interval,
+    score_interval,
     share_interval,
     wilson,
 )
@@ -89,7 +90,19 @@ def test_a_share_of_ones_and_zeros_has_wilsons_interval_and_is_no_point_at_the_e
     graded = share_interval(np.tile([0.7, 0.9], 10)) or (0.0, 1.0)
     binary = share_interval([1.0] * 16 + [0.0] * 4) or (0.0, 1.0)
     assert binary[0] < graded[0] < 0.8 < graded[1] < binary[1]
-    assert share_interval([0.5, 0.5, 0.5]) == (0.5, 0.5)
+    half = 1.959964**2 / (3 + 1.959964**2) / 2  # Wilson's upper bound of none of three, times the distance to 0 and 1
+    assert share_interval([0.5, 0.5, 0.5]) == pytest.approx((0.5 - half, 0.5 + half))
+
+
+def test_scores_that_all_agree_have_an_interval_towards_their_limits() -> None:
+    """By hand: Wilson's upper bound of none of six is 0.3903; the mean could move so far of the way to each limit."""
+    six = np.ones(6)
+    assert score_interval(0 * six, limits=(-1.0, 1.0)) == pytest.approx((-0.3903, 0.3903), abs=1e-4)
+    assert score_interval(six, limits=(-1.0, 1.0)) == pytest.approx((1 - 2 * 0.3903, 1.0), abs=1e-4)
+    assert score_interval(six / 2, limits=(0.0, 2.0)) == pytest.approx((0.5 - 0.1952, 0.5 + 0.5855), abs=1e-4)
+    assert score_interval(six[:2], limits=(-1.0, 1.0)) is None
+    varied = [1.0, 1.0, -1.0, 1.0]
+    assert score_interval(varied, limits=(-1.0, 1.0)) == mean_interval(varied, limits=(-1.0, 1.0))
 
 
 def test_the_contrast_of_two_means_is_welchs_interval() -> None:

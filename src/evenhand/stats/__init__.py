@@ -12,6 +12,7 @@ from evenhand.stats.means import (
     crossed_share_note,
     jackknife_interval,
     mean_interval,
+    score_interval,
     share_interval,
     unanimous_interval,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "percentile_interval",
     "permutation_test",
     "resamples",
+    "score_interval",
     "share_interval",
     "spearman",
     "theil_sen",

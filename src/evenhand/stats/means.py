@@ -69,13 +69,13 @@ class EstimatorMoments(NamedTuple):
         """Return the interval of a share of `units` clusters or cases, which stays in [0, 1].
 
         It is Wilson's for the number of independent cases with the same variance, p (1 - p) / variance, and Student's
-        quantile (Korn & Graubard 1998 use this number with the exact interval). At 0 and 1 the values say nothing about
-        the variance, and each unit counts as one case.
+        quantile (Korn & Graubard 1998 use this number with the exact interval). At 0 and 1, and where every unit has
+        the same share, the values say nothing about the variance, and each unit counts as one case.
         """
         if not np.isfinite([share, self.variance]).all() or not self.freedom > 0:
             return None
-        if self.variance <= 0 and 0 < share < 1:  # every value is this share
-            return share, share
+        if self.variance <= 0 and 0 < share < 1:
+            return unanimous_interval(share, units, (0.0, 1.0), level=level)
         inside = 0 < share < 1
         size = share * (1 - share) / self.variance if inside else units
         low, high = wilson(share, size, quantile=_student(self.freedom if inside else np.inf, level)).tolist()
@@ -139,6 +139,15 @@ def share_interval(values: Floats, *, level: float = LEVEL) -> Interval:
         low, high = wilson(numbers.mean(), len(numbers), quantile=_student(np.inf, level)).tolist()
         return low, high
     return moments(numbers).share_interval(float(numbers.mean()), len(numbers), level=level)
+
+
+def score_interval(values: Floats, *, limits: Limits, level: float = LEVEL) -> Interval:
+    """Return the interval of the mean of discrete scores, such as -1 and 1; None for fewer than three.
+
+    It is that of `mean_interval`, and where all scores are the same that of `unanimous_interval`.
+    """
+    bounds = mean_interval(values, limits=limits, level=level)
+    return unanimous_interval(bounds[0], len(values), limits, level=level) if bounds and np.ptp(bounds) == 0 else bounds
 
 
 def unanimous_interval(value: float, units: int, limits: Limits, *, level: float = LEVEL) -> tuple[float, float]:

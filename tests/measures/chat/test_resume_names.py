@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from scripted_chat import TextChat, sigmoid
 
 from evenhand import words
 from evenhand.errors import EvenhandError
+from evenhand.measures.chat.decisions import decisions
 from evenhand.measures.chat.resume_names import count_documents, documents_asked, resume_names
 from evenhand.words.scenarios.documents import document_set
 
@@ -65,6 +67,17 @@ def test_a_model_that_ignores_the_name() -> None:
     found = measured(TextChat(lambda text, options: sigmoid(0.4)), concept="race")
     assert found["gap"].value == pytest.approx(0, abs=1e-12)
     assert found["gap"].p_value == 1
+
+
+@pytest.mark.parametrize("measure", [resume_names, decisions])
+def test_a_model_that_always_says_yes_has_no_interval_and_no_detectable_gap(measure: Callable[..., object]) -> None:
+    """Twenty samples of yes leave room for a gap that is not 0 and not below any bound."""
+    chat = TextChat(lambda text, options: [1.0, 0.0], samples=20)
+    gap = next(m for m in measure(chat, concept="age", seed=0) if m.score == "gap")
+    assert (gap.value, gap.interval, gap.p_value) == (0, None, 1)
+    assert gap.details["smallest_detectable"] is None
+    assert "all answers are alike" in gap.note
+    assert "would mostly be missed" not in gap.reading
 
 
 def test_three_groups_have_an_overall_test() -> None:

@@ -102,9 +102,20 @@ class PeopleGap:
     """
 
     value: float
-    interval: Interval
-    p_value: float | None
-    detectable: float | None
+    interval: Interval = None
+    p_value: float | None = None
+    detectable: float | None = None
+
+    @classmethod
+    def of(cls, value: float, spread: EstimatorMoments, p_value: float | None) -> PeopleGap:
+        """Return the gap with its interval, or without one where nothing varies.
+
+        A model that answers yes in every sample has a gap of 0, which says little: its probability of yes may still
+        differ between groups by more than the samples show.
+        """
+        if not spread.variance:
+            return cls(value, p_value=p_value)
+        return cls(value, spread.interval(value), p_value, detectable(spread))
 
 
 def gap_over_scenarios(cases: Cases, contrast: Contrast, *, seed: int = 0) -> PeopleGap:
@@ -116,19 +127,19 @@ def gap_over_scenarios(cases: Cases, contrast: Contrast, *, seed: int = 0) -> Pe
     gaps = cases.gaps(contrast)
     value = float(gaps.mean())
     if len(gaps) < FEWEST:
-        return PeopleGap(value, None, None, None)
+        return PeopleGap(value)
     spread, p_value = moments(gaps), null_p(mean_units("scenario", cases.scenarios, gaps))
     if not cases.name:
-        return PeopleGap(value, spread.interval(value), p_value, detectable(spread))
+        return PeopleGap.of(value, spread, p_value)
     own = name_moments(cases, contrast)
     if own is None:
-        return PeopleGap(value, None, None, None)
+        return PeopleGap(value)
     both = combined([spread, own], [1.0, 1.0])
     variance = max(both.variance - _cell_variance(cases, contrast), spread.variance, own.variance)
     crossed = both._replace(variance=variance, third=0.0)  # what the two kinds share of the skewness is not known
     p_names = name_p(cases, contrast, seed=seed)
     worst = max((p for p in (p_value, p_names) if p is not None), default=None)
-    return PeopleGap(value, crossed.interval(value), worst, detectable(crossed))
+    return PeopleGap.of(value, crossed, worst)
 
 
 def gap_over_names(cases: Cases, contrast: Contrast, *, seed: int = 0) -> PeopleGap:
@@ -137,8 +148,8 @@ def gap_over_names(cases: Cases, contrast: Contrast, *, seed: int = 0) -> People
     value = _contrast(values, group, contrast)
     spread = name_moments(cases, contrast)
     if spread is None:
-        return PeopleGap(value, None, None, None)
-    return PeopleGap(value, spread.interval(value), name_p(cases, contrast, seed=seed), detectable(spread))
+        return PeopleGap(value)
+    return PeopleGap.of(value, spread, name_p(cases, contrast, seed=seed))
 
 
 def detectable(spread: EstimatorMoments) -> float:

@@ -21,6 +21,7 @@ from evenhand.words.persons import People, Person
 AnswerScale = Literal["yes-no", "number"]
 DIGITS = tuple("123456789")
 GAP, OVERALL, UNCLEAR_SCORE = "gap", "overall", "unclear"
+ALIKE = "all answers are alike: nothing varies, so there is no interval"
 
 
 class Situation(Protocol):
@@ -139,9 +140,11 @@ def gap_measurement(
     details: Mapping[str, object] | None = None,
 ) -> Measurement:
     """Return the gap of one group, with the answers by group in the details."""
+    notes = [note] if gap.interval or gap.p_value is None else [note, ALIKE]
     return call.measurement(
         gap.value, len(result.asked.texts), score=contrast.name(GAP), positive=contrast.group, reading=reading,
-        interval=gap.interval, p_value=gap.p_value, units=tuple(units), note=note, items=items,
+        interval=gap.interval, p_value=gap.p_value, units=tuple(units), note="; ".join(filter(None, notes)),
+        items=items,
         details={
             **result.asked.details,
             "by_group": result.by_group(),

@@ -14,7 +14,7 @@ from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat, user
-from evenhand.stats import mean_interval
+from evenhand.stats import score_interval
 from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, as_concept, concept_query
 from evenhand.words.grammar import with_articles
@@ -164,6 +164,6 @@ def _bias(
         value, len(items), score=BIAS,
         reading=f"{100 * (value + 1) / 2:.0f} % of the decisions between {query.targets[0].name} and "
         f"{query.targets[1].name} follow the stereotype; 50 % is ideal",
-        interval=mean_interval(follows, limits=(-1.0, 1.0)), p_value=null_p(by_item), units=(by_item,),
+        interval=score_interval(follows, limits=(-1.0, 1.0)), p_value=null_p(by_item), units=(by_item,),
         items=[{"word": label, "value": amount} for label, amount in most], details=details,
     )  # fmt: skip

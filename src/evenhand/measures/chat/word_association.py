@@ -15,9 +15,8 @@ from evenhand.measures.chat.answers import AnswerReader, Assignment, association
 from evenhand.measures.measurement import MeasuredItem, Measurement
 from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat, user
-from evenhand.stats import mean_interval, unanimous_interval
-from evenhand.stats.bootstrap import Interval
-from evenhand.stats.units import FEWEST, mean_units, null_p
+from evenhand.stats import score_interval
+from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Query
 from evenhand.words import query as find_query
 from evenhand.words.scenarios.associations import association_ids, association_query
@@ -209,7 +208,7 @@ def association_scores(
             score=BIAS,
             reading=f"words of {first} go to {turned[0]} and words of {second} to {turned[1]} more than the other way "
             "round",
-            interval=_interval(own),
+            interval=score_interval(own, limits=(-1.0, 1.0)),
             p_value=null_p(by_answer),
             units=(by_answer,),
             items=_by_word(query, read),
@@ -217,14 +216,6 @@ def association_scores(
         ),
         told,
     )
-
-
-def _interval(values: Vector64) -> Interval:
-    """Return the interval over answers; where all agree, that of a score of discrete outcomes."""
-    bounds = mean_interval(values, limits=(-1.0, 1.0))
-    if bounds and bounds[0] == bounds[1] and len(values) >= FEWEST:
-        return unanimous_interval(bounds[0], len(values), (-1.0, 1.0))
-    return bounds
 
 
 def _by_word(query: Query, read: Sequence[Assignment]) -> tuple[MeasuredItem, ...]:
