@@ -272,6 +272,15 @@ def test_a_budget_holds_in_several_processes(tmp_path: Path) -> None:
     assert whole.manifest["cells_computed"] == len(whole.results) == len(part.results)
 
 
+def test_a_window_too_short_for_the_texts_leaves_out_their_measure_alone(tiny_folder: Callable[..., Path]) -> None:
+    subject = eh.open(f"hf:{tiny_folder('GPT2LMHeadModel', n_positions=22)}")
+    audit = eh.Audit.run(subject, methods=[], measures=["counterfactual-text", "perplexity"])
+    found = {result.label: result.measurement for result in audit.results}
+    assert found.pop("perplexity").status == "ok"
+    assert {one.status for one in found.values()} == {"undefined"}
+    assert all("more than the 22 that the model can read" in one.reason for one in found.values())
+
+
 def test_an_audit_says_first_what_it_will_ask(model: str, tmp_path: Path) -> None:
     said: list[str] = []
     asked = {"methods": [], "measures": ["corpus-bias", "counterfactual-text"], "samples": 4, "tokens": 3}

@@ -151,11 +151,7 @@ class CausalLM:
                 f"samples, tokens and batch must be at least 1 and temperature above 0, got {samples}, {tokens}, "
                 f"{batch} and {temperature}"
             )
-        if len(first) + tokens > self.window:
-            raise UsageError(
-                f"{len(first)} + {tokens} tokens are more than the {self.window} that the model can read",
-                hint=f"use at most {self.window - len(first)} tokens",
-            )
+        self._check_room(len(first), tokens)
         texts: list[str] = []
         for low in range(0, samples, batch):
             numbers = range(first_text + low, first_text + min(low + batch, samples))
@@ -213,12 +209,12 @@ class CausalLM:
         check_seed(seed)
         longest = max(map(len, first), default=0)
         batch = self.texts_at_once(longest + tokens) if batch is None else batch
-        if min(samples, tokens, batch) < 1 or not temperature > 0 or longest + tokens > self.window:
+        if min(samples, tokens, batch) < 1 or not temperature > 0:
             raise UsageError(
-                f"{samples} samples of {tokens} tokens after prompts of up to {longest} tokens, at temperature "
-                f"{temperature}, are not possible",
-                hint=f"use at least 1 of each, and at most {self.window - longest} tokens",
+                f"{samples} samples of {tokens} tokens, {batch} at once, at temperature {temperature} are not possible",
+                hint="use at least 1 of each, and a temperature above 0",
             )
+        self._check_room(longest, tokens)
         uniform = uniform_draws(seed, range(samples), tokens)
         texts: list[list[str]] = [[""] * samples for _ in first]
         cells = [(row, i) for row in range(len(first)) for i in range(samples)]
@@ -233,6 +229,14 @@ class CausalLM:
             done += len(part)
             tell(done, len(cells), "texts")
         return texts
+
+    def _check_room(self, prompt: int, tokens: int) -> None:
+        """Raise `TextTooLongError` for more tokens than the model can read."""
+        if prompt + tokens > self.window:
+            raise TextTooLongError(
+                f"{prompt} + {tokens} tokens are more than the {self.window} that the model can read",
+                hint=f"use at most {self.window - prompt} tokens",
+            )
 
     def _texts(self, first: list[list[int]], uniform: NDArray[np.float32], temperature: float) -> list[str]:
         """Return sampled texts; see `sample`."""
