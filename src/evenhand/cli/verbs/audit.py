@@ -89,8 +89,8 @@ class PlanOptions:
         str | None,
         typer.Option(
             "--budget",
-            help="Begin no cell after this time (10min), or that would take a server beyond this many tokens (such as "
-            "'50k tokens'); a later run adds what is left out.",
+            help="Begin no cell after this time, such as 10min, or none that would take a server beyond this many "
+            "tokens, such as '50k tokens'; a later run adds what is left out.",
             show_default=False,
         ),
     ] = None
