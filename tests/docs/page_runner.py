@@ -35,6 +35,7 @@ BLOCK = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n+)?^```(?P<language
 SHELL = ("sh", "console", "bash")
 EXPECTED = re.compile(r"^\s*print\(.*\)  # (.*)$")
 NAMED = re.compile(r"# file: (\S+)\n")
+VARIABLE = re.compile(r"[A-Z_]+=")
 EXIT_CODE = re.compile(r"#.*\bexit code (\d+)")
 
 
@@ -125,10 +126,13 @@ def run_command(line: str, page: Path) -> None:
     """Run a command of evenhand, or a Python script; `# exit code 3` behind it is its expected exit code.
 
     What is not run is checked: `pip install` names extras that exist, and what `fetch` brings is in the catalog. `serve` answers
-    one request, and the start files of a shell are those of an empty home.
+    one request, and the start files of a shell are those of an empty home. Variables may stand before the command.
     """
     expected = EXIT_CODE.search(line)
-    arguments = _expanded(line)
+    variables, arguments = _without_variables(_expanded(line))
+    if arguments[0] == "bash":
+        _run_in_bash(line)
+        return
     if arguments[0] == "python":
         script = Path(arguments[1])
         exec(compile(script.read_text(encoding="utf-8"), str(script), "exec"), {"__name__": "__main__"})
@@ -144,13 +148,19 @@ def run_command(line: str, page: Path) -> None:
         _run_in_bash(line)
         return
     output = arguments[-1] if arguments[-2:-1] == [">"] else ""
-    environment = {"COLUMNS": "80", "NO_COLOR": "1"}
+    environment = {"COLUMNS": "80", "NO_COLOR": "1", **variables}
     with _one_request_served():
         result = CliRunner().invoke(app, arguments[1:-2] if output else arguments[1:], env=environment)
     wanted = int(expected[1]) if expected else 0
     assert result.exit_code == wanted, f"{page.name}: {line}\n{result.output}\n{result.exception!r}"
     if output:
         Path(output).write_text(result.stdout, encoding="utf-8")
+
+
+def _without_variables(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """Return the variables that are set before a command, and the command."""
+    start = next((place for place, argument in enumerate(arguments) if not VARIABLE.match(argument)), len(arguments))
+    return {name: value for name, _, value in (a.partition("=") for a in arguments[:start])}, arguments[start:]
 
 
 def _expanded(line: str) -> list[str]:
@@ -165,7 +175,8 @@ def _expanded(line: str) -> list[str]:
 def _run_in_bash(line: str) -> None:
     """Run a command in a shell whose home is the working directory."""
     command = (
-        f'evenhand() {{ {shlex.quote(sys.executable)} -m evenhand "$@"; }}; mkdir -p ~/.config/fish/completions; {line}'
+        f'evenhand() {{ {shlex.quote(sys.executable)} -m evenhand "$@"; }}; export -f evenhand\n'
+        f"mkdir -p ~/.config/fish/completions; {line}"
     )
     environment = {**os.environ, "HOME": str(Path.cwd()), "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, check=False)

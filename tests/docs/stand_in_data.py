@@ -87,11 +87,10 @@ def write_pairs(folder: Path) -> None:
 
 
 def write_language_models(data: Path) -> None:
-    """Write a tiny GGUF file where the catalog looks for small chat models."""
+    """Write tiny GGUF files where the catalog looks for small chat models; one writes words about people."""
     write_chat_model(data, "qwen2.5-coder-0.5b")
-    target = data / data_path(catalog()["smollm2-135m"])
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copy(data / data_path(catalog()["qwen2.5-coder-0.5b"]), target)
+    words = "he she man woman nurse doctor met saw her was is and the a"
+    write_chat_model(data, "smollm2-135m", words.split())
 
 
 def write_sentence_sets(data: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 
@@ -39,15 +40,20 @@ def write_predictions(file: Path, rows: int = 400) -> None:
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_chat_model(root: Path, name: str) -> None:
-    """Write a tiny GGUF file with a chat template, where the catalog looks for a model, and questions about gender."""
+def write_chat_model(root: Path, name: str, words: Sequence[str] = ()) -> None:
+    """Write a tiny GGUF file with a chat template, where the catalog looks for a model, and questions about gender.
+
+    It writes letters, and these words.
+    """
     sys.path.insert(0, str(Path(__file__).parents[1] / "models" / "endpoint"))
     from test_llama_server import write_tiny
 
     file = root / data_path(catalog()[name])
     file.parent.mkdir(parents=True, exist_ok=True)
     _write_bbq(root / data_path(catalog()["bbq"]), "Gender_identity", ("F", "M"))
-    write_tiny(file, letters="".join(letter for letter in BYTES if letter not in "\u0120\u010a"), context=4096)
+    write_tiny(
+        file, letters="".join(letter for letter in BYTES if letter not in "\u0120\u010a"), context=4096, words=words
+    )
 
 
 def add_chat_template(folder: Path, target: Path) -> None:

@@ -39,7 +39,7 @@ QUICK = (
     "fetch.md", "serve.md", "shell-completion.md", "vectors-from-text.md",
 )  # fmt: skip
 SLOW = (
-    "augment.md", "cluster.md", "debias-a-model.md", "elmo.md", "language-models.md", "languages.md", "nli-models.md", "papers.md", "sentence-encoders.md",
+    "augment.md", "ci.md", "cluster.md", "debias-a-model.md", "elmo.md", "language-models.md", "languages.md", "nli-models.md", "papers.md", "sentence-encoders.md",
 )  # fmt: skip
 PYTHON_APART = ("debias-a-model.md", "language-models.md", "nli-models.md")  # whose Python has a test of its own
 ELSEWHERE = {"audit.md", *(name.removeprefix("how-to/") for name in ALSO if name.startswith("how-to/"))}
@@ -87,6 +87,7 @@ def prepare_nli(place: Path, data: Path, tiny: Tiny) -> None:
 
 
 NEEDED: dict[str, Callable[[Path, Path, Tiny], None]] = {
+    "ci.md": lambda place, data, tiny: (place / ".ci").symlink_to(ROOT / ".ci"),
     "audit-a-classifier.md": prepare_classifier,
     "audit-a-language-model.md": lambda place, data, tiny: write.write_sentence_sets(data),
     "audit-an-endpoint.md": lambda place, data, tiny: write.write_sentence_sets(data),

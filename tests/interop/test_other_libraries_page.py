@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evenhand.data import catalog
+from evenhand.data.local_copies import data_path
 from evenhand.models.vectors import Vectors
 from evenhand.words import concept
 
@@ -83,3 +85,33 @@ def test_the_transformers_example_runs(small_default: Vectors, tmp_path: Path, m
     exec(compile(example, str(PAGE), "exec"), names)
     after = names["model"].get_input_embeddings().weight.detach().numpy()  # type: ignore[attr-defined]
     np.testing.assert_array_equal(after[1:], names["debiased"].matrix)  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*its content differs from the catalog")
+def test_the_trainer_example_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_folder: Callable[..., Path]
+) -> None:
+    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EVENHAND_DATA", str(tmp_path / "data"))
+    pairs = tmp_path / "data" / data_path(catalog()["crows-pairs"])
+    pairs.parent.mkdir(parents=True)
+    rows = [
+        f"{number},The woman is {word}.,The man is {word}.,stereo,gender" for number, word in enumerate(("bad", "nice"))
+    ]
+    pairs.write_text("\n".join([",sent_more,sent_less,stereo_antistereo,bias_type", *rows]) + "\n", encoding="utf-8")
+    folder = tiny_folder("GPT2LMHeadModel")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.pad_token = tokenizer.eos_token
+    texts = [{"input_ids": (ids := tokenizer("she is a nurse")["input_ids"]), "labels": ids} for _ in range(6)]
+    args = transformers.TrainingArguments(
+        output_dir="out", max_steps=2, per_device_train_batch_size=2, use_cpu=True, report_to=[], disable_tqdm=True,
+        save_strategy="no", logging_strategy="no",
+    )  # fmt: skip
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    trainer = transformers.Trainer(model=model, args=args, train_dataset=texts, processing_class=tokenizer)
+    (example,) = [text for text in EXAMPLES if "AuditCallback" in text]
+    exec(compile(example, str(PAGE), "exec"), {"trainer": trainer})
+    assert list((tmp_path / "audits").glob("step-*/audit.json"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,9 @@ def gguf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_tiny(tmp_path_factory.mktemp("gguf") / "tiny.gguf")
 
 
-def write_tiny(path: Path, kind: Any = None, *, letters: str = LETTERS, context: int = 512) -> Path:
+def write_tiny(
+    path: Path, kind: Any = None, *, letters: str = LETTERS, context: int = 512, words: Sequence[str] = ()
+) -> Path:
     """Write a Llama of two layers whose vocabulary spells every plain text, letter by letter.
 
     Args:
@@ -43,11 +45,13 @@ def write_tiny(path: Path, kind: Any = None, *, letters: str = LETTERS, context:
         kind: how the matrices are stored; single precision by default.
         letters: the vocabulary, with a blank and the end of a line.
         context: tokens that it reads.
+        words: it can write them as single tokens, after a blank.
     """
     import torch
     import transformers
 
     pieces = ["<s>", "</s>", *letters, "\u0120", "\u010a", "sh", "she", "\u0120she"]
+    pieces += [f"\u0120{word}" for word in words if word != "she"]
     torch.manual_seed(2)
     config = transformers.LlamaConfig(
         vocab_size=len(pieces), hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,

@@ -89,8 +89,8 @@ class PlanOptions:
         str | None,
         typer.Option(
             "--budget",
-            help="Begin no cell after this time, such as 10min, or that takes a server beyond so many tokens, such as "
-            "'50k tokens'; a later run adds them.",
+            help="Begin no cell after this time, such as 10min, or none that would take a server beyond this many "
+            "tokens, such as '50k tokens'; a later run adds what is left out.",
             show_default=False,
         ),
     ] = None
@@ -130,7 +130,7 @@ def audit(
     subjects: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SUBJECT]...",
+            metavar="SUBJECT",
             help="What to audit: a vector file or catalog id, hf:FOLDER, a GGUF file, openai:URL#MODEL, an evenhand "
             "NLI model or language model, predictions, corpus:PATH, table:FILE. Several are ranked. Default: the "
             "embedded GloVe vectors.",

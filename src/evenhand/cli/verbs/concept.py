@@ -27,7 +27,7 @@ Reference = Annotated[
 def check(
     concepts: Annotated[
         list[str],
-        typer.Argument(metavar="CONCEPT...", help='Ids, files, file#id, or "gender x race".', show_default=False),
+        typer.Argument(metavar="CONCEPT", help='Ids, files, file#id, or "gender x race".', show_default=False),
     ],
     vectors: Annotated[
         str | None,

@@ -51,7 +51,7 @@ def probe(
     model: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[MODEL]...",
+            metavar="MODEL",
             help="A model file (.safetensors), a Hugging Face folder (hf:FOLDER), predictions (.jsonl, .csv), embedded "
             "or embedded:projected; several are seeds of one condition. Default: the three embedded models.",
         ),

@@ -30,7 +30,7 @@ def reproduce(
     which: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[ID]...",
+            metavar="ID",
             help="A paper (dev2019, bordia2019, dawkins2021, ethayarajh2019) or one of its tables: dev2019/table-13.",
             show_default="list them",
         ),

@@ -36,7 +36,7 @@ def compare(
         list[str],
         typer.Argument(
             help="What was before, then what is after: two subjects, or the folders of two audits or more.",
-            metavar="BEFORE AFTER...",
+            metavar="BEFORE AFTER",
             show_default=False,
         ),
     ],
@@ -147,7 +147,7 @@ def _stages(record: Audit) -> list[RowChange]:
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Folder of a saved audit; several are compared.", show_default=False)
+        list[Path], typer.Argument(metavar="RUN", help="Folder of an audit; several are compared.", show_default=False)
     ],
     format: Annotated[
         str,
@@ -249,7 +249,7 @@ EXCEEDED = 3
 
 
 def check(
-    run: Annotated[Path, typer.Argument(help="Folder of a saved audit.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved audit.", show_default=False)],
     maximum: Annotated[
         list[str] | None,
         typer.Option("--max", help="Largest absolute value: weat-6=0.5, weat-6@linear=0.5.", show_default=False),

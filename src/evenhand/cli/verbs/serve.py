@@ -18,7 +18,7 @@ def serve(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUNS]...",
+            metavar="RUNS",
             help="Folders of saved audits, or folders that hold such folders. New runs are saved in the first of the "
             "latter.",
             show_default="runs",
