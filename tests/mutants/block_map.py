@@ -192,6 +192,7 @@ class Index:
             names = self.by_block[mutant.module, mutant.block]
         else:
             names = self.by_module[mutant.module] or [name for name in self.seconds if file_of(name) in mirrored]
+        if mutant.imported:
             names = sorted({*names, *(name for name in self.seconds if name.startswith(DECLARED))})
         chosen: list[str] = []
         total = 0.0
