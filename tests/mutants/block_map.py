@@ -196,7 +196,8 @@ class Index:
             names = sorted({*names, *(name for name in self.seconds if name.startswith(DECLARED))})
         chosen: list[str] = []
         total = 0.0
-        for name in sorted(names, key=lambda name: (file_of(name) not in mirrored, self.seconds[name])):
+        first = {name for name in names if file_of(name) in mirrored or (mutant.imported and name.startswith(DECLARED))}
+        for name in sorted(names, key=lambda name: (name not in first, self.seconds[name])):
             total += self.seconds[name]
             if total > budget and chosen:
                 break
