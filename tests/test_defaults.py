@@ -13,8 +13,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from importlib import import_module
-from pkgutil import walk_packages
 from pathlib import Path
+from pkgutil import walk_packages
 from types import ModuleType
 
 import msgspec

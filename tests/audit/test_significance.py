@@ -15,7 +15,6 @@ from evenhand.audit.significance import (
     LEVEL,
     Changed,
     RowPair,
-    Tested as OneTest,
     compare_rows,
     corrected,
     distance_from_ideal,
@@ -26,6 +25,9 @@ from evenhand.audit.significance import (
     run_change_tests,
     run_tests,
     standard_error,
+)
+from evenhand.audit.significance import (
+    Tested as OneTest,
 )
 from evenhand.stats.multiplicity import NORMAL_95, harmonic_mean_p, holm
 from evenhand.stats.units import exchange_test

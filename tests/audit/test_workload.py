@@ -158,6 +158,7 @@ def test_what_was_foreseen() -> None:
     one = Foreseen({"a": Demand(2, 1, 10.4, 5.0), "b": Demand(1, 1, 0.2, 0.4)})
     assert one.total() == Demand(3, 2, 10.6, 5.4)
     assert one.total() == Demand(3, 2, 10.6, 5.4)
+    assert (one.to_dict(), Foreseen(uncounted=1).to_dict()) == ({"foreseen": one.total().to_dict()}, {})
     assert str(one) == (
         "3 requests to the server; billed are about 11 tokens read and at most 5 written; 2 answers of an earlier run "
         "will be reused"
@@ -281,7 +282,7 @@ def test_what_will_be_asked_is_counted_for_missing_cells_of_servers(monkeypatch:
     def ask(question: Question, subject: Any, concept: eh.Concept, *, reference: Any, seed: int) -> None:
         assert (concept, reference, seed) == (GENDER, subject, 4)
         asked.append(question.label())
-        if question is GIPE:
+        if question == GIPE:
             raise UsageError("it cannot be asked")
 
     monkeypatch.setattr("evenhand.audit.runner.ask", ask)
@@ -289,16 +290,17 @@ def test_what_will_be_asked_is_counted_for_missing_cells_of_servers(monkeypatch:
     server, silent = Server(3), Server(0)
     tasks = [
         task("original", WEAT, GIPE, MAB, subject=server), task("linear", WEAT, subject=server),
-        task("original", RETENTION, subject=free), StageTask(silent, "original", "s", {"x": WEAT, "y": GIPE}),
+        task("original", RETENTION, subject=free),
+        StageTask(silent, "original", "s", {"x": WEAT, "y": GIPE, "z": Question("gipe", "vocabulary")}),
     ]  # fmt: skip
     store = CellStore(None)
     store.put_cell("original 2", Cell(()))
     plan = Plan((), seed=4)
     found = foresee(tasks, plan, GENDER, store)
-    assert asked == ["weat-6", "gipe:vocabulary", "weat-6", "gipe:vocabulary"]
-    assert found.demands == {"weat-6": Demand(3, 0, 2.0, 4.0), "gipe:vocabulary": Demand(3, 0, 2.0, 4.0)}
-    assert found.uncounted == 1
+    assert asked == ["weat-6", "gipe:vocabulary", "weat-6", "gipe:vocabulary", "gipe:vocabulary"]
+    assert found.demands == {"weat-6": Demand(3, 0, 2.0, 4.0), "gipe:vocabulary": Demand(3, 0, 3.0, 6.0)}
+    assert found.uncounted == 2
     seconds = iter([0.0, 30.0, 30.1, 30.2, 30.3, 30.4])
     monkeypatch.setattr(workload, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
     late = foresee(tasks, plan, GENDER, store)
-    assert (list(late.demands), late.uncounted) == (["weat-6"], 3)
+    assert (list(late.demands), late.uncounted) == (["weat-6"], 4)
