@@ -137,6 +137,19 @@ def test_the_words_to_change_can_be_chosen() -> None:
         RAN(change=["gone"]).fit(v, GENDER)
 
 
+def test_a_vector_of_zeros_stays_one() -> None:
+    v = toy()
+    matrix = v.matrix.copy()
+    matrix[7] = 0.0
+    vm = RAN(steps=5).fit(Vectors(v.words, matrix), GENDER)
+    after = vm(Vectors(v.words, matrix))
+    assert vm.report["words_in_table"] == 59
+    assert not after.matrix[7].any()
+    assert np.allclose(np.delete(after.norms, 7), 1)
+    with pytest.raises(VocabularyError, match="none of the words to change"):
+        RAN(steps=5, change=[v.words[7]]).fit(Vectors(v.words, matrix), GENDER)
+
+
 def test_the_released_weights() -> None:
     assert RAN(variant="released", steps=1).fit(toy(), GENDER).report["weights"] == [0.125, 0.75, 0.75]
     assert RAN(weights=(1.0, 0.0, 0.0), steps=1).fit(toy(), GENDER).report["weights"] == [1.0, 0.0, 0.0]
