@@ -93,7 +93,9 @@ def leaves(value: object, place: str = "") -> Iterator[tuple[str, object]]:
         return
     if not isinstance(value, Sequence) or isinstance(value, str):
         yield place, value
-    elif (len(value) > 4 and all(isinstance(part, Sequence) and not isinstance(part, str) for part in value)) or (len(value) > 12 and not any(isinstance(part, str) for part in value)):
+    elif (len(value) > 4 and all(isinstance(part, Sequence) and not isinstance(part, str) for part in value)) or (
+        len(value) > 12 and not any(isinstance(part, str) for part in value)
+    ):
         yield from numbers(value, place)
     elif len(value) > 12:
         yield f"{place}.length and checksum", f"{len(value)} {zlib.crc32(repr(list(value)).encode())}"
