@@ -94,7 +94,7 @@ class Statistics:
             return np.asarray(plain, dtype=np.float64)
         d, trace = len(plain), float(np.trace(plain))
         spread = d * float(np.sum(plain**2)) - trace**2
-        kept = float(np.clip(1 - d * trace**2 / (self.n * spread), 0.0, 1.0)) if spread > 0 else 0.0
+        kept = max(0.0, 1 - d * trace**2 / (self.n * spread)) if spread > 0 else 0.0
         return np.asarray(kept * plain + (1 - kept) * trace / d * np.eye(d), dtype=np.float64)
 
     def eraser(self, *, shrinkage: bool = False, orth: bool = False) -> LowRank:
