@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -62,3 +63,49 @@ def _of_list(values: Sequence[object], name: str) -> Iterator[tuple[str, float]]
         yield f"{name}{key}.sum", float(column.sum())
         yield f"{name}{key}.squares", float((column**2).sum())
         yield f"{name}{key}.order", float(column @ np.arange(1, len(column) + 1) / len(column))
+
+
+def check_all(part: str, value: object, record: Path, relative: float = RELATIVE) -> None:
+    """Compare plain data with a record of everything in it: numbers with a tolerance, texts and flags exactly."""
+    found = dict(leaves(value))
+    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
+    if os.environ.get("RECORD_NUMBERS"):
+        known[part] = {
+            place: float(f"{leaf:.7g}") if isinstance(leaf, float) else leaf for place, leaf in found.items()
+        }
+        lines = [f"{json.dumps(name)}: {json.dumps(known[name], ensure_ascii=False)}" for name in sorted(known)]
+        record.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    assert found.keys() == known[part].keys()
+    differing = {
+        place: (leaf, known[part][place])
+        for place, leaf in found.items()
+        if not _same(leaf, known[part][place], relative)
+    }
+    assert differing == {}
+
+
+def leaves(value: object, place: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every number, text and flag of plain data with its place; the numbers of a long list as a few sums."""
+    if isinstance(value, Mapping):
+        for key, part in value.items():
+            if key not in LEFT_OUT:
+                yield from leaves(part, f"{place}.{key}")
+        return
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        yield place, value
+    elif (len(value) > 4 and all(isinstance(part, Sequence) and not isinstance(part, str) for part in value)) or (
+        len(value) > 12 and not any(isinstance(part, str) for part in value)
+    ):
+        yield from numbers(value, place)
+    elif len(value) > 12:
+        yield f"{place}.length and checksum", f"{len(value)} {zlib.crc32(repr(list(value)).encode())}"
+    else:
+        yield f"{place}.length", len(value)
+        for number, part in enumerate(value):
+            yield from leaves(part, f"{place}[{number}]")
+
+
+def _same(found: object, known: object, relative: float) -> bool:
+    if isinstance(found, float) and isinstance(known, int | float):
+        return math.isclose(found, known, rel_tol=relative, abs_tol=max(ABSOLUTE, relative * 1e-2)) or found == known
+    return type(found) is type(known) and found == known

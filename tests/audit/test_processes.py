@@ -10,15 +10,19 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 import evenhand as eh
-from evenhand.audit.plan import Question
+from evenhand.audit import processes
+from evenhand.audit.plan import Plan, Question
+from evenhand.audit.runner import StageTask
 from evenhand.audit.schedule import SLOWEST_FIRST, CellSchedule, Clock, OutOfTime, Running
 from evenhand.engines.engine import cores
 from evenhand.engines.processes import Send, WorkerPool
 from evenhand.errors import WorkerError
+from evenhand.progress import tell
 from evenhand.subjects import VIEWS
 
 ENDS_WITHIN = 2.0  # seconds on a machine that does nothing else; see `allowed`
@@ -196,6 +200,85 @@ def test_a_method_that_fails_in_a_worker_is_left_out_where_the_plan_allows_it(tm
     two = eh.Audit.run(str(tmp_path / "v.txt"), jobs=2, **settings)
     assert two.manifest["skipped"] == one.manifest["skipped"] != {}
     assert [r.to_dict() for r in two.results] == [r.to_dict() for r in one.results]
+
+
+# The work of one process ---------------------------------------------------------------------------------------------
+
+
+class Work:
+    """A worker of two stages whose fits and cells take as long as the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, measure: Callable[[float], None] = lambda left: None) -> None:
+        self.now, self.fitted, self.sent = 100.0, [], []
+        clock = SimpleNamespace(monotonic=lambda: self.now, perf_counter=lambda: self.now)
+        monkeypatch.setattr(processes, "time", clock)
+
+        def fit(task: StageTask, plan: Plan, concept: object) -> tuple[object, dict[str, object]]:
+            self.fitted.append(task.name)
+            self.now += 2
+            if task.name == "hard":
+                raise eh.errors.UsageError("no pairs")
+            return object(), {"method": task.name}
+
+        def cell(question: Question, *given: object, **more: object) -> str:
+            self.now += 3
+            measure(self.now)
+            return question.query
+
+        monkeypatch.setattr(processes, "fit_stage", fit)
+        monkeypatch.setattr(processes, "measure_cell", cell)
+        tasks = tuple(
+            StageTask(None, name, f"s{name}", {"a": SIX, "b": SEVEN}) for name in ("original", "linear", "hard")
+        )  # type: ignore[arg-type]
+        self.worker = processes.StageWorker(tasks, Plan(()), eh.concept("gender"), None)
+
+    def do(self, *job: object) -> list[object]:
+        self.sent.clear()
+        self.worker(processes.Job(*job), self.sent.append)  # type: ignore[arg-type]
+        return list(self.sent)
+
+
+def test_a_process_fits_a_stage_once_and_tells_what_it_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = Work(monkeypatch)
+    begun, measured = processes.Begun, processes.Measured
+    assert work.do(0, ("a",)) == [
+        processes.Fitted({"method": "original"}, 2.0),
+        begun("a"),
+        measured("a", "weat-6", 3.0),
+    ]
+    assert work.do(0, ("b", "a")) == [
+        begun("b"),
+        measured("b", "weat-7", 3.0),
+        begun("a"),
+        measured("a", "weat-6", 3.0),
+    ]
+    assert work.do(1, ()) == [processes.Fitted({"method": "linear"}, 2.0)]
+    (failed,) = work.do(2, ("a",))
+    assert isinstance(failed, processes.Unfit)
+    assert str(failed.error) == "no pairs"
+    work.do(0, ())
+    assert work.fitted == ["original", "linear", "hard", "original"]
+
+
+def test_a_process_ends_a_cell_whose_time_is_over_and_tells_its_progress_now_and_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def measure(_: float) -> None:
+        for done, seconds in enumerate((0.0, 0.2, 0.05, 0.01, 0.3), start=1):
+            work.now += seconds
+            tell(done, 9, "texts")
+
+    work = Work(monkeypatch, measure)
+    _, _, *parts, last = work.do(0, ("a",))
+    assert [part.done for part in parts] == [1, 4, 5]
+    assert parts[0] == processes.Part(1, 9, "texts")
+    assert (last.cell, last.seconds) == ("weat-6", pytest.approx(3.56))
+    *_, last = work.do(0, ("a",), 3.6)
+    assert last.cell == "weat-6"
+    *_, last = work.do(0, ("a",), 3.5)
+    assert (last.cell, last.seconds) == (None, pytest.approx(3.56))
+    *_, first, begun, last = work.do(0, ("a", "b"), 6.0)
+    assert (first.cell, begun.key, last.cell) == ("weat-6", "b", None)
 
 
 # Order and estimates -----------------------------------------------------------------------------------------------

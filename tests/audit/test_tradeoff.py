@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import evenhand as eh
-from evenhand.audit import Question, Result, Stage, tradeoffs
-from evenhand.audit.tradeoff import Ranking
+from evenhand.audit import Question, Result, Stage, rank, tradeoffs
+from evenhand.audit.tradeoff import Ranking, Tradeoff, cost_note
+from evenhand.errors import UsageError
 from evenhand.report import charts
 from evenhand.report.charts.scores import tradeoff
+from made_audits import audit_of, measured, result
 
 
 def cell(stage: str, measure: str, value: float | None, query: str = "vocabulary", variant: str = "") -> Result:
@@ -116,3 +118,90 @@ def test_mean_ranks_are_over_the_rows() -> None:
     ranking = Ranking(("a", "b", "c"), "original", rows, (), {})
     assert ranking.mean_ranks == {"a": 1.75, "b": 2.25, "c": 2.0}
     assert np.isnan(list(Ranking(("a", "b"), "original", {}, ("weat",), {}).mean_ranks.values())).all()
+
+
+def test_every_field_of_a_trade_off_by_hand(audit: eh.Audit) -> None:
+    by_method = {place.method: place for place in tradeoffs(audit, "v")}
+    assert by_method["poor"] == Tradeoff("poor", pytest.approx((0.9 + 0.875) / 2), 0.5, 3, ())
+    assert by_method["original"] == Tradeoff("original", 1.0, 1.0, 3, (), on_the_front=True)
+
+
+def test_controls_and_undefined_rows_do_not_count() -> None:
+    rows = {
+        "original": [
+            ("weat", "weat-6", 1.0),
+            ("weat", "weat-1", 1.0),
+            ("weat", "weat-7", None),
+            ("weat", "weat-8", 0.0),
+        ],
+        "linear": [
+            ("weat", "weat-6", -0.25),
+            ("weat", "weat-1", 0.9),
+            ("weat", "weat-7", 0.5),
+            ("weat", "weat-8", 0.5),
+        ],
+    }
+    results = [
+        result(stage, measured(name, value, query=query)) for stage, row in rows.items() for name, query, value in row
+    ]
+    first, second = tradeoffs(audit_of(results))
+    assert first == Tradeoff("linear", 0.25, 1.0, 1, ("weat-7", "weat-8"), on_the_front=True)
+    assert (second.method, second.bias_left, second.undefined) == ("original", 1.0, ("weat-7", "weat-8"))
+    nothing = [result(stage, measured("weat", 1.0, query="weat-1")) for stage in ("original", "linear")]
+    assert tradeoffs(audit_of(nothing)) == [Tradeoff(name, 1.0, 1.0, 0, (), True) for name in ("original", "linear")]
+
+
+def test_a_method_that_is_as_good_on_one_and_better_on_the_other_beats() -> None:
+    values = {"original": (1.0, 1.0), "same": (1.0, 1.0), "less": (0.5, 1.0), "worse": (0.5, 0.9)}
+    results = [
+        result(stage, measured(name, value, query=query))
+        for stage, row in values.items()
+        for (name, query), value in zip((("weat", "weat-6"), ("similarity", "rg-65")), row, strict=True)
+    ]
+    found = tradeoffs(audit_of(results))
+    assert [(place.method, place.on_the_front) for place in found] == [
+        ("less", True), ("worse", False), ("original", False), ("same", False)
+    ]  # fmt: skip
+
+
+def test_what_is_said_of_a_cost_that_was_not_measured() -> None:
+    changed = result("linear", measured("weat", 1.0, query="weat-6"))
+    lost = [result("linear", measured("similarity", None, query=id, reason=f"no words of {id}")) for id in ("a", "b")]
+    assert cost_note([]) == cost_note([result("original", measured("weat", 1.0))]) == ""
+    assert cost_note([result("linear", measured("seat", 1.0))]) == ""
+    assert cost_note([changed]) == "cost not measured: no similarity or analogy was measured; measure similarity too"
+    assert cost_note([changed, *lost, lost[0]]) == (
+        "cost not measured: no words of a; no words of b. Get larger sets with `evenhand fetch ws-353 men "
+        "google-analogies`, or measure similarity with a file of your own"
+    )
+    assert cost_note([changed, *lost, result("linear", measured("analogy", 0.5))]) == ""
+    assert cost_note([changed, result("linear", measured("perplexity", 0.5))]).startswith("cost not measured: no sim")
+
+
+def ranked(values: dict[str, list[float | None]]) -> eh.Audit:
+    """Rows of several subjects, with their WEAT values."""
+    return audit_of(
+        result("original", measured("weat", value, query=query), subject=subject)
+        for query, row in values.items()
+        for subject, value in zip("abcd", row, strict=False)
+    )
+
+
+def test_ranks_of_subjects_in_full() -> None:
+    audit = ranked(
+        {"weat-6": [0.5, -0.1, 0.9], "weat-7": [1.0, -1.0, 0.2], "weat-8": [None, 1.0, 2.0], "same": [1.0] * 3}
+    )
+    extra = [result("original", measured("weat", 1.0, query="alone"), subject="a")]
+    found = rank(audit_of([*audit.results, *extra]))
+    rho = float(np.corrcoef([2, 1, 3], [2.5, 2.5, 1])[0, 1])
+    assert found.to_dict() == {
+        "subjects": ["a", "b", "c"], "stage": "original",
+        "ranks": {"weat-6": [2.0, 1.0, 3.0], "weat-7": [2.5, 2.5, 1.0], "weat:same": [2.0, 2.0, 2.0]},
+        "mean_ranks": pytest.approx({"a": 6.5 / 3, "b": 5.5 / 3, "c": 2.0}), "undefined": ["weat-8"],
+        "agreement": [{"rows": ["weat-6", "weat-7"], "spearman": pytest.approx(rho)}],
+    }  # fmt: skip
+    two = rank(ranked({"weat-6": [0.5, -0.1], "weat-7": [1.0, 0.2]}))
+    assert (two.agreement, two.ranks) == ({}, {"weat-6": (2.0, 1.0), "weat-7": (2.0, 1.0)})
+    assert rank(audit, "linear").ranks == {}
+    with pytest.raises(UsageError, match="two subjects or more"):
+        rank(ranked({"weat-6": [0.5]}))

@@ -8,7 +8,19 @@ from sklearn.svm import LinearSVC
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 from evenhand.mitigations import INLP, LEACE
-from evenhand.mitigations.labelled_words import biased, by_lists, plain_rows, train
+from evenhand.mitigations.labelled_words import (
+    LinearClassifier,
+    _cosines,
+    _line_search,
+    _most_biased,
+    _split,
+    biased,
+    by_lists,
+    plain_rows,
+    poles,
+    rows_of_two_groups,
+    train,
+)
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept, Recipe
 
@@ -170,3 +182,94 @@ def test_rows_without_information_give_zero() -> None:
 def test_the_classes_keep_their_numbers() -> None:
     x, y = clouds(0, 3)
     assert set(train(x, y + 4).predict(x).tolist()) <= {4, 5, 6}
+
+
+def test_scores_and_classes_of_a_classifier_by_hand() -> None:
+    two = LinearClassifier(np.array([[1.0, -2.0, 0.5]]), np.array([3, 8]), intercept=True)
+    x = np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 0.25]])
+    assert two.directions.tolist() == [[1.0, -2.0]]
+    assert two.scores(x).tolist() == [[1.5], [-1.5], [0.0]]
+    assert two.predict(x).tolist() == [8, 3, 3]
+    assert two.accuracy(x, np.array([8, 3, 8])) == pytest.approx(2 / 3)
+    three = LinearClassifier(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]]), np.array([1, 2, 5]))
+    assert three.predict(np.array([[2.0, 1.0], [1.0, 2.0], [-1.0, -1.0]])).tolist() == [1, 2, 5]
+
+
+def test_a_step_must_lower_the_loss_as_far_as_its_slope_says() -> None:
+    """The loss is w^2 / 2 without rows; from w = 1, steps past the minimum are halved until they lower it."""
+    nothing = np.zeros(0)
+
+    def length(step: float, slope: float) -> float:
+        return _line_search(np.array([1.0]), nothing, np.array([step]), nothing, nothing, 1.0, slope)
+
+    assert [length(step, step) for step in (-1.0, -1.9, -2.0, -3.9, -4.1)] == [1.0, 1.0, 0.5, 0.5, 0.25]
+    assert [length(-1.0, slope) for slope in (-4.9e3, -5.1e3)] == [
+        1.0,
+        0.5,
+    ]  # a decrease of 1e-4 of the slope is asked for
+    assert length(1.0, 1.0) == 0.0
+
+
+def test_cosines_and_the_nearest_pole() -> None:
+    v = Vectors(["a", "b", "c", "zero"], [[3.0, 4.0], [0.0, -2.0], [1.0, 0.0], [0.0, 0.0]])
+    found = _cosines(v, np.array([0, 1, 3]), np.array([[2.0, 0.0], [0.0, 0.5], [0.0, 0.0]]))
+    assert np.allclose(found, [[0.6, 0.8, 0.0], [0.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
+    cosines = np.array([[0.9, 0.1], [0.2, 0.3], [0.5, 0.4], [-0.1, -0.2], [0.0, 0.0], [0.5, 0.2], [0.1, 0.9]])
+    assert [rows.tolist() for rows in _most_biased(cosines, 2)] == [[0, 2], [1, 6]]
+    assert [rows.tolist() for rows in _most_biased(cosines, 9)] == [[0, 2, 5], [1, 6]]
+
+
+def test_the_share_of_neutral_words_that_makes_a_class() -> None:
+    counts = {}
+    for neutral in (9, 10, 11):
+        found = biased(leaning(), GENDER, per_class=100, neutral=neutral, neutral_below=0.9)
+        counts[neutral] = np.bincount(found.y).tolist()
+    assert counts == {9: [100, 100], 10: [100, 100], 11: [100, 100, 11]}
+    excluded = biased(leaning(), GENDER, per_class=5, neutral=0, excluded=[letters(300)[0], "gone"])
+    assert letters(300)[0] not in [leaning().words[row] for row in excluded.rows]
+    assert excluded.params["words"] == "biased"
+    for wrong in ({"per_class": 0}, {"neutral": -1}, {"vocabulary": 0}):
+        with pytest.raises(UsageError, match="must be at least 1"):
+            biased(leaning(), GENDER, **{"per_class": 1, "neutral": 0, **wrong})  # type: ignore[arg-type]
+    assert biased(leaning(), GENDER, per_class=1, neutral=0, vocabulary=12).rows.max() < 12
+
+
+def test_the_parts_of_unequal_classes() -> None:
+    y = np.repeat([0, 1, 2], [20, 33, 101])
+    parts = _split(y, 4)
+    assert [np.bincount(y[part]).tolist() for part in parts] == [[10, 16, 49], [4, 7, 22], [6, 10, 30]]
+    assert sorted(np.concatenate(parts).tolist()) == list(range(154))
+    assert all((np.diff(part) > 0).all() for part in parts)
+    assert [len(part) for part in _split(np.repeat([0, 1], [19, 50]), 4)] == [69, 69, 69]
+    assert not np.array_equal(_split(y, 4)[0], _split(y, 5)[0])
+    found = biased(leaning(), GENDER, per_class=100, neutral=40, neutral_below=0.9)
+    test = found.y[found.parts[2]]
+    assert found.majority == pytest.approx(30 / len(test))
+
+
+def test_poles_of_three_groups_are_differences_from_the_mean_of_means() -> None:
+    v = Vectors(["a", "b", "c", "d"], np.diag([1.0, 2.0, 3.0, 4.0]))
+    concept = Concept("c", {"x": ["a", "b"], "y": ["c"], "z": ["d", "gone"]})
+    directions, names, coverage, how = poles(v, concept, None)
+    means = np.array([[0.5, 1.0, 0.0, 0.0], [0.0, 0.0, 3.0, 0.0], [0.0, 0.0, 0.0, 4.0]])
+    assert np.allclose(directions, means - means.mean(axis=0))
+    assert (names, coverage.missing, how) == (("x", "y", "z"), ("gone",), {"how": "group means", "concept": "c"})
+    ends, both, _, about = poles(leaning(), GENDER, None)
+    assert np.allclose(ends[0], -ends[1])
+    assert (both, about["how"]) == (("female", "male"), "pair")
+    first, second, found = rows_of_two_groups(v, Concept("c", {"x": ["a", "b"], "y": ["c", "gone"]}, positive="y"))
+    assert (first.tolist(), len(second), found.missing) == ([[0.0, 0.0, 3.0, 0.0]], 2, ("gone",))
+
+
+def test_the_report_of_labels_in_full() -> None:
+    v = leaning()
+    found = by_lists(v, {"a": letters(300)[:30], "b": letters(300)[-40:]}, what="groups", seed=3)
+    x = found.matrix(v)
+    assert x.dtype == np.float64
+    report = found.report(x, np.zeros_like(x), extra=1)
+    assert report == {
+        "labels": {"words": "groups", "classes_lost": [], "sizes": {"a": 30, "b": 40}, "extra": 1}, "accuracy_before": 1.0,
+        "accuracy_after": pytest.approx(12 / 21), "majority": pytest.approx(12 / 21), "held_out": True,
+    }  # fmt: skip
+    few = by_lists(v, {"a": letters(300)[:3], "b": letters(300)[-4:]}, what="groups")
+    assert few.report(few.matrix(v), few.matrix(v))["held_out"] is False

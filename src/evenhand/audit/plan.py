@@ -399,7 +399,7 @@ def _is_asked(info: Info, id: str, concept: Concept) -> bool:
         return info.one_against_rest and attributes == info.generic[0]
     if len(concept.groups) > 2 and _is_tabulated(info):
         return attributes == info.generic[0]
-    return attributes in info.generic and not (info.one_against_rest and len(concept.groups) > 2)
+    return attributes in info.generic
 
 
 def _is_tabulated(info: Info) -> bool:

@@ -256,7 +256,7 @@ class Clock:
 def duration(seconds: float) -> str:
     """Return a time in words that a person can remember.
 
-    >>> duration(42), duration(100), duration(600), duration(9000)
+    >>> duration(43), duration(100), duration(600), duration(9000)
     ('45 s', '2 min', '10 min', '2.5 h')
     """
     if seconds < 90:

@@ -165,3 +165,64 @@ def test_religion_has_three_classes_and_rank_two() -> None:
     assert list(vm.report["labels"]["sizes"]) == ["judaism", "christianity", "islam"]
     assert vm.report["accuracy_before"] > 0.9
     assert vm.report["accuracy_after"] < 0.5
+
+
+def test_a_class_without_rows_changes_nothing() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 4)), np.arange(40) % 2
+    two, four = (Statistics(4, classes).update(x, y) for classes in (2, 4))
+    assert four.cross()[:, 2:].tolist() == np.zeros((4, 2)).tolist()
+    assert np.allclose(four.cross()[:, :2], two.cross())
+    assert np.allclose(four.eraser()(x), two.eraser()(x))
+
+
+def test_the_covariance_with_a_class_is_that_of_its_scaled_indicator() -> None:
+    rng = np.random.default_rng(1)
+    x, y = rng.normal(size=(50, 3)), rng.integers(0, 3, 50)
+    found = Statistics(3, 3).update(x, y).cross()
+    for number in range(3):
+        z = (y == number) / (y == number).std()
+        wanted = [np.cov(column, z, bias=True)[0, 1] for column in x.T]
+        assert found[:, number] == pytest.approx(wanted)
+
+
+def test_the_shrunken_covariance_by_the_formula() -> None:
+    rng = np.random.default_rng(2)
+    for n, d in ((30, 6), (8, 6), (200, 3)):
+        x = rng.normal(size=(n, d)) * np.arange(1, d + 1)
+        s = np.cov(x, rowvar=False, bias=True)
+        statistics = Statistics(d, 2).update(x, np.arange(n) % 2)
+        # with the target I tr(S) / d, the weight of S is 1 - (tr S)^2 / n / (|S|^2 - (tr S)^2 / d)
+        weight = min(1.0, max(0.0, 1 - np.trace(s) ** 2 / n / ((s**2).sum() - np.trace(s) ** 2 / d)))
+        wanted = weight * s + (1 - weight) * np.trace(s) / d * np.eye(d)
+        assert np.allclose(statistics.covariance(shrinkage=True), wanted)
+        assert np.allclose(statistics.covariance(), s)
+    same = Statistics(2, 2).update(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), np.arange(4) % 2)
+    assert np.allclose(same.covariance(shrinkage=True), np.eye(2) / 2)
+
+
+@pytest.mark.parametrize("orth", [False, True])
+@pytest.mark.parametrize("n", [60, 6])
+def test_the_total_variance_never_grows(n: int, orth: bool) -> None:
+    for seed in range(12):
+        x, y = random(seed, 3, n=n, dim=7)
+        x = x**3
+        erased = Statistics(7, 3).update(x, y).eraser(orth=orth)(x)
+        assert np.var(erased, axis=0).sum() <= np.var(x, axis=0).sum() * (1 + 1e-9), seed
+
+
+def test_rows_are_checked() -> None:
+    statistics = Statistics(2, 3)
+    for x, y in ((np.ones(2), [0]), (np.ones((2, 3)), [0, 1]), (np.ones((2, 2)), [0])):
+        with pytest.raises(UsageError, match="expected rows of 2 coordinates"):
+            statistics.update(x, np.array(y))
+    for y in ([0, 3], [-1, 0]):
+        with pytest.raises(UsageError, match=r"classes are numbered from 0 to 2"):
+            statistics.update(np.ones((2, 2)), np.array(y))
+    assert statistics.update(np.empty((0, 2)), np.empty(0, dtype=np.int64)).n == 0
+    with pytest.raises(DegenerateError, match="at least two classes, got 1"):
+        Statistics(2, 1)
+    with pytest.raises(DegenerateError, match="all rows are of one class"):
+        Statistics(2, 3).update(np.eye(2), np.array([2, 2])).eraser()
+    with pytest.raises(DegenerateError, match="NaN or infinity"):
+        Statistics(2, 2).update(np.array([[1.0, np.inf], [0.0, 1.0]]), np.array([0, 1]))

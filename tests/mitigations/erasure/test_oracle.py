@@ -102,3 +102,17 @@ def test_what_they_refuse() -> None:
         erase_moments(x[[0, 1, -2, -1]], y[[0, 1, -2, -1]])
     with pytest.raises(UsageError, match="has no label"):
         OracleLEACE(examples="sentences").fit(eh.Vectors.default(), "gender")
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e8])
+def test_the_barycentre_scales_with_its_covariances(scale: float) -> None:
+    rng = np.random.default_rng(3)
+    covariances = [m @ m.T + 0.1 * np.eye(4) for m in rng.normal(size=(3, 4, 4))]
+    weights = np.array([0.2, 0.3, 0.5])
+    centre = barycentre(covariances, weights)
+    scaled = barycentre([scale * one for one in covariances], weights)
+    assert scaled / scale == pytest.approx(centre, rel=1e-9)
+    roots = [
+        transport(centre, one) for one in covariances
+    ]  # at the barycentre the mean of the transports is the identity
+    assert sum(weight * root for weight, root in zip(weights, roots, strict=True)) == pytest.approx(np.eye(4), abs=1e-8)

@@ -98,3 +98,10 @@ def test_errors() -> None:
         RLACE(labels="groups").fit(Vectors(["a", "b"], np.ones((2, 3))), Concept("c", {"a": ["a"], "b": ["b"]}))
     with pytest.raises(DegenerateError, match="a classifier needs two"):
         RLACE(labels="groups").fit(v, Concept("c", {"a": ["w0"], "b": ["gone"]}))
+
+
+def test_a_fantope_of_full_rank_is_the_identity() -> None:
+    m = np.diag([-3.0, 0.5, 4.0])
+    projected, strongest = fantope(m, 3)
+    assert projected == pytest.approx(np.eye(3), abs=1e-12)
+    assert np.abs(strongest).tolist() == np.eye(3)[::-1].tolist()

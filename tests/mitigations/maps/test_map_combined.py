@@ -7,6 +7,8 @@ import pytest
 
 from evenhand.errors import UsageError
 from evenhand.mitigations.maps import (
+    Affine,
+    Chain,
     DropCoordinates,
     Encoder,
     ExceptLongVectors,
@@ -121,3 +123,51 @@ def test_a_limit_is_a_positive_number(limit: float) -> None:
 def test_the_dimension_must_stay() -> None:
     with pytest.raises(UsageError, match="changes the dimension"):
         ExceptLongVectors(DropCoordinates([0], 3), 1.0)
+
+
+def test_dimensions_and_parts_of_chains() -> None:
+    turn, drop, scale = Affine([[0.0, 1.0], [1.0, 0.0]], [1.0, 2.0]), DropCoordinates([0]), RowNormalise()
+    chain = Chain([scale, Chain([turn, drop])])
+    assert chain.parts == (scale, turn, drop)
+    assert (chain.in_dim, chain.out_dim, chain.is_linear, chain.needs_words) == (2, 1, False, False)
+    assert (Chain([drop, turn]).in_dim, Chain([scale, scale]).in_dim, Chain([scale, drop]).in_dim) == (None, None, None)
+    assert (Chain([scale, drop]).out_dim_of(5), Chain([drop, drop]).out_dim_of(5)) == (4, 3)
+    assert Chain([RowNormalise(2), turn]).in_dim == 2
+    assert Chain([turn, WordTable({"a": [1.0, 2.0]})]).needs_words
+    matrix, bias = Chain([turn, Affine([[1.0], [3.0]], [5.0])]).to_matrix()
+    assert (matrix.tolist(), bias.tolist()) == ([[3.0], [1.0]], [12.0])
+    assert Chain([turn, DropCoordinates([0], 2)]).rank_removed == 1
+    first, second = SoftProjection([[1.0, 0.0, 0.0]]), SoftProjection([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    assert (Chain([first, second]).rank_removed, Chain([first, RowNormalise(), second]).rank_removed) == (2, 2)
+    for parts in ([DropCoordinates([0], 2), turn], [turn, DropCoordinates([0]), turn], [RowNormalise(3), turn]):
+        with pytest.raises(UsageError, match="coordinates, but"):
+            Chain(parts)
+    with pytest.raises(UsageError, match="at least one map"):
+        Chain([])
+
+
+def test_tables_and_exempt_words_row_by_row() -> None:
+    table = WordTable({"a": [1.0, 2.0], "b": [3.0, 4.0]})
+    x = np.zeros((4, 2))
+    assert table(x, ["b", "x", "a", "b"]).tolist() == [[3, 4], [0, 0], [1, 2], [3, 4]]
+    assert not x.any()
+    assert table(x[:1], ["x"]).tolist() == [[0.0, 0.0]]
+    assert (table.in_dim, table.out_dim, table.rank_removed) == (2, 2, 0)
+    assert WordTable.from_state(table.state()) == table
+    spared = ExceptWords(SoftProjection([[1.0, 0.0]]), ["a", "c"])
+    assert spared(np.ones((3, 2)), ["a", "b", "c"]).tolist() == [[1, 1], [0, 1], [1, 1]]
+    assert spared(np.ones((1, 2)), ["b"]).tolist() == [[0, 1]]
+    assert (spared.in_dim, spared.out_dim_of(2), spared.needs_words, spared.rank_removed) == (2, 2, True, 1)
+    assert ExceptLongVectors(table, 1.0).needs_words
+    assert not ExceptLongVectors(SoftProjection([[1.0, 0.0]]), 1.0).needs_words
+    assert ExceptWords(RowNormalise(), ["a"]).in_dim is None
+
+
+def test_the_report_of_a_chain_names_its_methods() -> None:
+    one, two = SoftProjection([[1.0, 0.0]]).with_report(method="linear"), RowNormalise().with_report(method="hard")
+    assert dict(Chain([one, two]).report) == {
+        "method": "linear.hard",
+        "chain": [{"method": "linear"}, {"method": "hard"}],
+    }
+    assert dict(Chain([RowNormalise(), SoftProjection([[1.0, 0.0]])]).report) == {}
+    assert Chain([one, RowNormalise()]).report["method"] == "linear.row-normalise"

@@ -191,3 +191,58 @@ def test_writing_in_blocks_is_for_our_format_only(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="safetensors"):
         SoftProjection(np.eye(2)[:1]).write(vectors, tmp_path / "after.txt")
     assert not list(tmp_path.iterdir())
+
+
+class WithWords(Affine):
+    """Adds to each row the length of its word."""
+
+    @property
+    def needs_words(self) -> bool:
+        return True
+
+    def transform(self, x: np.ndarray, at: object, words: object) -> np.ndarray:
+        return x + np.array([[len(word)] for word in words])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("cores", [None, 1, 3])
+def test_several_threads_map_every_row_once(monkeypatch: pytest.MonkeyPatch, cores: int | None) -> None:
+    monkeypatch.setattr(blocks_module, "WORTH_THREADS", 20)
+    monkeypatch.setattr(blocks_module, "BLOCK_VALUES", 6)
+    monkeypatch.setattr("os.cpu_count", lambda: cores)
+    pools: list[int] = []
+    true_pool = blocks_module.ThreadPoolExecutor
+    monkeypatch.setattr(blocks_module, "ThreadPoolExecutor", lambda n: pools.append(n) or true_pool(n))
+    for rows in (9, 10, 11):
+        x = np.arange(2.0 * rows).reshape(rows, 2)
+        words = ["x" * (row % 4) for row in range(rows)]
+        assert np.array_equal(WithWords(np.eye(2))(x, words), x + np.array([[row % 4] for row in range(rows)]))
+    assert pools == ([3, 3] if cores == 3 else [])
+
+
+def test_the_size_of_a_block_is_that_of_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks_module, "BLOCK_VALUES", 7)
+    assert [len(block) for block in apply_blocks(FIRST, np.ones((8, 2)))] == [3, 3, 2]
+    monkeypatch.setattr(blocks_module, "BLOCK_VALUES", 1)
+    assert [len(block) for block in apply_blocks(FIRST, np.ones((2, 2)))] == [1, 1]
+    assert [len(block) for block in apply_blocks(FIRST, np.ones((3, 2)), rows=1)] == [1, 1, 1]
+
+
+def test_words_and_shapes_are_checked() -> None:
+    with_words = WithWords(np.eye(2))
+    assert with_words([1.0, 2.0], "ab").tolist() == [3.0, 4.0]
+    assert with_words([[1.0, 2.0]], ["ab"]).tolist() == [[3.0, 4.0]]
+    for words, message in ((["a", "b", "c"], "3 words for 1 rows"), (None, "depends on the words")):
+        with pytest.raises(UsageError, match=message):
+            with_words([[1.0, 2.0]], words)
+    assert FIRST([[1.0, 2.0]], ["a"]).tolist() == [[0.0, 2.0]]
+    with pytest.raises(UsageError, match="2 words for 1 rows"):
+        FIRST([[1.0, 2.0]], ["a", "b"])
+    with pytest.raises(UsageError, match="their own words"):
+        FIRST(V, ["a", "b"])
+    for wrong in (np.float64(3.0), np.array(["a", "b"]), np.array([True, False])):
+        with pytest.raises(UsageError, match="a map takes Vectors"):
+            FIRST(wrong)
+    with pytest.raises(UsageError, match="takes vectors of 2 coordinates, got 3"):
+        FIRST(np.empty((0, 3)))
+    assert RowNormalise()(np.empty((2, 0, 3), dtype=np.float32)).shape == (2, 0, 3)
+    assert FIRST(np.array([1, 2], dtype=np.uint8)).tolist() == [0.0, 2.0]

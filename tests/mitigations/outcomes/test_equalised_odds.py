@@ -17,10 +17,13 @@ from evenhand.cli import app
 from evenhand.errors import FormatError, UsageError
 from evenhand.mitigations.outcomes.equalised_odds import (
     EqualisedOdds,
+    GroupRule,
     GroupThresholds,
+    Hull,
     best_point,
     roc_hull,
     rule_at,
+    scores_of,
 )
 from evenhand.models.outcomes import Grouping, Outcomes
 
@@ -198,3 +201,105 @@ def test_what_cannot_be_fitted_is_refused() -> None:
         eh.Audit.run("glove-embedded", methods=["equalised-odds"])
     with pytest.raises(eh.EvenhandError, match="grouping of data frame"):
         EqualisedOdds(group="race").fit(eh.open(frame(drawn(0))), "gender")
+
+
+def test_the_probabilities_of_a_rule_by_hand() -> None:
+    rule = GroupRule(0.2, 0.5, 1.0, 2.0, 0.75)
+    assert rule.probabilities(np.array([0.5, 1.0, 1.5, 2.0])).tolist() == pytest.approx([0.1, 0.7, 0.7, 0.9])
+
+
+def test_decisions_follow_the_rules_row_by_row() -> None:
+    codes = np.array([0, 1, 2, -1, 0, 1])
+    score = np.array([0.9, 0.9, 0.1, 0.1, 0.1, 0.2])
+    before = np.array([False, False, True, True, True, True])
+    outcomes = Outcomes("t", {"g": Grouping("g", ("a", "b", "c"), codes)}, before, None, score)
+    rules = {"a": GroupRule(0.0, 0.0, 0.5, 0.5, 1.0), "b": GroupRule(1.0, 0.6, 0.0, 0.0, 1.0)}
+    for seed in (0, 1, 2):
+        drawn = np.random.default_rng(seed).random(6)
+        after = GroupThresholds("g", rules, seed).decide(outcomes).prediction
+        assert after.tolist() == [True, bool(drawn[1] < 0.6), True, True, False, bool(drawn[5] < 0.6)]
+    assert outcomes.prediction.tolist() == before.tolist()
+    assert scores_of(outcomes) is score
+    bare = Outcomes("t", outcomes.groupings, before, None, None)
+    assert scores_of(bare).tolist() == [0.0, 0.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_ties_and_points_on_a_line_are_no_corners() -> None:
+    hull = roc_hull(np.array([0.9, 0.9, 0.5, 0.5, 0.1, 0.1]), np.array([True, False, True, False, True, False]))
+    assert (hull.false_positives.tolist(), hull.true_positives.tolist()) == ([0, 1], [0, 1])
+    assert hull.thresholds.tolist() == [np.inf, 0.1]
+    steep = roc_hull(np.array([0.9, 0.8, 0.7, 0.6]), np.array([True, True, False, False]))
+    assert (steep.false_positives.tolist(), steep.true_positives.tolist()) == ([0, 0, 1], [0, 1, 1])
+    assert steep.thresholds.tolist() == [np.inf, 0.8, 0.6]
+    assert hull.at(np.array([0.25])).tolist() == [0.25]
+
+
+def naive_best(hulls: list[Hull], positives: float) -> float:
+    """The highest accuracy on a fine grid of false positive rates."""
+    grid = np.linspace(0, 1, 20_001)
+    lowest = np.min([hull.at(grid) for hull in hulls], axis=0)
+    return float((positives * lowest + (1 - positives) * (1 - grid)).max())
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("groups", [1, 2, 3])
+def test_the_best_point_is_that_of_a_fine_grid(seed: int, groups: int) -> None:
+    rng = np.random.default_rng(seed)
+    hulls = []
+    for _ in range(groups):
+        labels = rng.random(40) < 0.4
+        hulls.append(roc_hull(rng.normal(size=40) + 0.8 * labels, labels))
+    positives = rng.uniform(0.2, 0.8)
+    x, y = best_point(hulls, positives)
+    assert y == pytest.approx(min(float(hull.at(np.array([x]))[0]) for hull in hulls))
+    assert positives * y + (1 - positives) * (1 - x) == pytest.approx(naive_best(hulls, positives), abs=1e-4)
+    assert positives * y + (1 - positives) * (1 - x) >= naive_best(hulls, positives) - 1e-12
+    for hull in hulls:  # the rule reaches the point: between the two corners, mixed with chance
+        rule = rule_at(hull, x, y)
+        assert 0 <= rule.ignored <= 1
+        corners = [np.flatnonzero(hull.thresholds == threshold) for threshold in (rule.low, rule.high)]
+        low, high = (corner[0] if len(corner) else 0 for corner in corners)
+        for axis, wanted in ((hull.false_positives, x), (hull.true_positives, y)):
+            mixed = rule.weight * axis[low] + (1 - rule.weight) * axis[high]
+            assert rule.ignored * rule.rate + (1 - rule.ignored) * mixed == pytest.approx(wanted)
+
+
+def test_a_rule_at_a_corner_on_an_edge_and_below_the_hull() -> None:
+    hull = Hull(np.array([0.0, 0.0, 0.5, 1.0]), np.array([0.0, 0.5, 0.9, 1.0]), np.array([np.inf, 0.8, 0.4, 0.1]))
+    assert rule_at(hull, 0.5, 0.9) == GroupRule(0.0, 0.5, 0.4, 0.4, 1.0)
+    assert rule_at(hull, 0.0, 0.5) == GroupRule(0.0, 0.0, 0.8, 0.8, 1.0)
+    assert rule_at(hull, 0.0, 0.25) == GroupRule(0.5, 0.0, 0.8, 0.8, 1.0)
+    assert rule_at(hull, 0.25, 0.7) == GroupRule(pytest.approx(0.0), 0.25, 0.4, 0.8, 0.5)
+    assert rule_at(hull, 0.5, 0.7) == GroupRule(pytest.approx(0.5), 0.5, 0.4, 0.4, 1.0)
+    assert rule_at(hull, 0.5, 0.4).ignored == 1.0
+    assert rule_at(hull, 0.5, 0.95).ignored == 0.0
+    assert rule_at(hull, 1.0, 1.0) == GroupRule(0.0, 1.0, 0.1, 0.1, 1.0)
+    vertical = Hull(np.array([0.0, 1.0]), np.array([0.0, 1.0]), np.array([np.inf, 0.1]))
+    assert rule_at(vertical, 0.0, 0.0) == GroupRule(0.0, 0.0, np.finfo(np.float64).max, np.finfo(np.float64).max, 1.0)
+
+
+def test_the_report_in_full() -> None:
+    table = pl.DataFrame(
+        {"sex": list("ffffmmmm"), "label": [1, 0, 1, 0, 1, 0, 1, 0], "score": [0.9, 0.1, 0.8, 0.2, 0.9, 0.6, 0.4, 0.1]}
+    )
+    subject = eh.open(table)
+    change = EqualisedOdds(seed=3).fit(subject, "gender")
+    before, after = subject.view("outcomes"), change(subject).view("outcomes")
+    report = dict(change.report)
+    assert (report["false_positive_rate"], report["true_positive_rate"]) == (0.0, 0.5)
+    assert (
+        report["rules"]
+        == change.state()["rules"]
+        == {
+            "f": {"ignored": 0.5, "rate": 0.0, "low": 0.8, "high": 0.8, "weight": 1.0},
+            "m": {"ignored": 0.0, "rate": 0.0, "low": 0.9, "high": 0.9, "weight": 1.0},
+        }
+    )
+    accuracy = [float((one.prediction == before.label).mean()) for one in (before, after)]
+    assert report["accuracy"] == dict(zip(("before", "after"), accuracy, strict=True))
+    assert report["decisions_changed"] == int((before.prediction != after.prediction).sum())
+    assert {name: report[name] for name in ("method", "concept", "rows")} == {
+        "method": "equalised-odds", "concept": "sex", "rows": 8
+    }  # fmt: skip
+    assert report["params"] == {"group": "", "seed": 3}
+    assert (change.seed, EqualisedOdds().fit(subject, "gender", seed=5).seed) == (3, 5)

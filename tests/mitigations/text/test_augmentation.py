@@ -6,6 +6,7 @@ import gzip
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -258,3 +259,99 @@ def test_the_command(tmp_path: Path) -> None:
         failed = CliRunner().invoke(app, ["debias", f"corpus:{source}", "-o", str(tmp_path / "c.jsonl"), *extra])
         assert failed.exit_code != 0
         assert message in failed.output
+
+
+# What is said and counted -------------------------------------------------------------------------------------------
+
+
+def test_the_result_in_full_and_the_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(augmentation, "REPORT_EVERY", 2)
+    source, heard = tmp_path / "in", []
+    source.mkdir()
+    (source / "a.jsonl").write_text("".join(f'{{"text": "She left {n}."}}\n' for n in range(5)), encoding="utf-8")
+    (source / "b.txt").write_text("He left.", encoding="utf-8")
+    result = write_augmented(TWO, source, tmp_path / "out", progress=lambda *news: heard.append(news))
+    told = [(done, total, what.replace(str(source), "in")) for done, total, what in heard]
+    assert told[:4] == [
+        (0, 2, "in/a.jsonl"),
+        (0, 2, "a.jsonl: 6 words"),
+        (0, 2, "a.jsonl: 12 words"),
+        (1, 2, "in/b.txt"),
+    ]
+    assert told[-1] == (2, 2, "done")
+    assert {line[:2] for line in told[4:-1]} == {(1, 2)}
+    assert "b.swapped.txt: 2 words" in {line[2] for line in told[4:-1]}
+    assert (result.out, result.files, result.resumed, result.words) == (tmp_path / "out", 2, 0, 17)
+    plain = result.to_dict()
+    rate = plain.pop("words_per_second")
+    assert rate == round(17 / result.seconds)
+    assert plain["seconds"] == round(result.seconds, 3)
+    assert {name: plain[name] for name in ("out", "files", "files_of_an_earlier_run", "documents", "swapped_forms")} == {
+        "out": str(tmp_path / "out"), "files": 2, "files_of_an_earlier_run": 0, "documents": 6, "swapped_forms": 6
+    }  # fmt: skip
+    assert replace(result, seconds=0.0).to_dict()["words_per_second"] == 0
+    again = write_augmented(TWO, source, tmp_path / "out")
+    assert (again.resumed, again.words, again.counts) == (2, 0, result.counts)
+    (source / "b.txt").write_text("She left us.", encoding="utf-8")
+    third = write_augmented(TWO, source, tmp_path / "out")
+    assert (third.resumed, third.words) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "expected"),
+    [
+        ("a.txt.gz", 0, "a.txt.gz"),
+        ("a.txt.gz", 1, "a.swapped.txt.gz"),
+        ("a.txt", 2, "a.swapped-2.txt"),
+        ("a", 1, "a.swapped"),
+    ],
+)
+def test_names_of_versions(name: str, number: int, expected: str) -> None:
+    assert augmentation._version_name(Path("x") / name, number) == Path("x") / expected
+
+
+@pytest.mark.parametrize(
+    ("value", "number", "versions", "expected"),
+    [
+        (7, 1, 2, -8), (0, 1, 2, -1), (7, 1, 4, -22), (7, 3, 4, -24), (-7, 1, 2, "-7-swapped"), (True, 1, 2, "True-swapped"),
+        ("a", 1, 2, "a-swapped"), ("a", 2, 4, "a-swapped-2"), (1.5, 1, 2, "1.5-swapped"),
+    ],
+)  # fmt: skip
+def test_ids_of_versions(value: object, number: int, versions: int, expected: object) -> None:
+    assert augmentation._other_id(value, number, versions) == expected
+
+
+def test_records_of_two_changes_are_told_apart(tmp_path: Path) -> None:
+    both = CounterfactualAugmentation().fit(None, "religion") @ TWO
+    (tmp_path / "in.jsonl").write_text(
+        '{"ID": 3, "text": "She met a rabbi.", "note": "she \\ud83d"}\n\n{"text": "It rained.", "swapped": "old"}\n',
+        encoding="utf-8",
+    )
+    result = write_augmented(
+        both, tmp_path / "in.jsonl", tmp_path / "out.jsonl", fields=("text", "note"), skip_bad=True
+    )
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert [line["ID"] for line in lines] == [3, *lines_ids(4)]
+    assert [line.get("swapped") for line in lines] == [None, *["gender+religion"] * (len(lines) - 1)]
+    assert lines[0]["text"] == "She met a rabbi."
+    assert all(line["note"].startswith(("she", "he")) for line in lines)
+    assert result.counts.forms == 3
+
+
+def lines_ids(versions: int) -> list[int]:
+    """Return the ids of the changed forms of record 3."""
+    return [-(3 * (versions - 1) + number) for number in range(1, versions)]
+
+
+def test_the_place_of_a_file_inside_the_output(tmp_path: Path) -> None:
+    assert augmentation._name_inside("/a/b/c.txt", [Path("/x"), Path("/a")]) == Path("b/c.txt")
+    assert augmentation._name_inside("/a/b/c.txt", []) == Path("c.txt")
+    assert augmentation._name_inside("s3://a/b/c.txt", []) == Path("c.txt")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "x.txt").write_text("she")
+    with pytest.raises(UsageError, match="two files of the corpus have the same name"):
+        write_augmented(TWO, [tmp_path / "a", tmp_path / "b"], tmp_path / "out")
+    for out in (tmp_path / "a", tmp_path):
+        with pytest.raises(OutputError, match="is or holds the corpus itself"):
+            write_augmented(TWO, tmp_path / "a", out)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from itertools import pairwise
 from pathlib import Path
@@ -15,7 +17,7 @@ from evenhand.corpus import Texts
 from evenhand.errors import FormatError, UsageError
 from evenhand.mitigations import CounterfactualAugmentation, TextChange
 from evenhand.mitigations.text import cda
-from evenhand.mitigations.text.cda import SPLIT, WordSwap, name_pairs, one_to_one, pair_names
+from evenhand.mitigations.text.cda import SPLIT, WordSwap, _agreeing, _in_case_of, name_pairs, one_to_one, pair_names
 from evenhand.mitigations.text.text_change import SwapCounts
 from evenhand.words import Concept
 
@@ -258,3 +260,173 @@ def test_names_are_paired_by_frequency_and_specificity() -> None:
 def _births(side: str) -> list[tuple[str, float]]:
     names = words.wordset(f"counterfactual-names-{side}")
     return list(zip(names.words, names.scores["births"], strict=True))
+
+
+# The swap itself, by hand -------------------------------------------------------------------------------------------
+
+OWN = WordSwap(
+    pairs=(("king", "queen"), ("actor", "actress"), ("Jack", "Jill")),
+    one_way=(("lad", "girl"),),
+    names=(("emma", "noah"),),
+)
+
+
+def counted(swap: WordSwap, text: str) -> tuple[str, SwapCounts]:
+    counts = SwapCounts()
+    return swap.change(text, counts), counts
+
+
+def test_spellings_and_counts_by_hand() -> None:
+    text, counts = counted(OWN, "A king, AN ACTOR and an Actress; girl LAD jack Jill JACK, Emma emma kINg")
+    assert text == "A queen, AN ACTRESS and an Actor; girl GIRL jack Jack JILL, Noah noah kINg"
+    assert (counts.documents, counts.words, counts.forms) == (1, 15, 0)
+    assert dict(counts.swapped) == {
+        ("king", "queen"): 1, ("actor", "actress"): 1, ("actress", "actor"): 1, ("lad", "girl"): 1, ("jill", "jack"): 1,
+        ("jack", "jill"): 1, ("emma", "noah"): 2,
+    }  # fmt: skip
+    assert (dict(counts.kept), counts.uncertain.total()) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("an owl A owl AN owl An owl", "a cat A cat A cat A cat"),
+        ("a owl", "a cat"),
+        ("a cat A cat", "an owl An owl"),
+        ("an cat", "an owl"),
+        ("a, cat", "a, owl"),
+        ("a\ncat", "an\nowl"),
+        ("the cat", "the owl"),
+        ("cat a", "owl a"),
+        ("AN OWL", "A CAT"),
+    ],
+)
+def test_an_article_agrees_with_the_new_word(text: str, expected: str) -> None:
+    assert WordSwap(pairs=(("owl", "cat"),))(text) == expected
+
+
+def test_an_article_keeps_its_case() -> None:
+    assert _in_case_of("an", "a") == "a"
+    assert [_in_case_of(pattern, "an") for pattern in ("A", "a", "AB", "Ab")] == ["An", "an", "AN", "An"]
+    assert [_agreeing(*given) for given in (("a", "cat", "owl"), ("An", "owl", "cat"), ("an", "cat", "owl"), ("a", "cat", "dog"))] == [
+        "an", "A", "an", "a",
+    ]  # fmt: skip
+
+
+def test_the_group_of_a_document_is_drawn_by_its_beginning() -> None:
+    swap = WordSwap(sets=(("x", "y", "z", "w"), ("p", "q", "r", "s")), seed=5)
+    assert (swap.groups, OWN.groups) == (4, 0)
+    shifts = set()
+    for number in range(40):
+        text = f"{number} x r"
+        digest = hashlib.blake2b(f"5\0{text}".encode(), digest_size=8).digest()
+        shift = int.from_bytes(digest, "big") % 3 + 1
+        shifts.add(shift)
+        assert swap(text) == f"{number} {'xyzw'[shift]} {'pqrs'[(2 + shift) % 4]}"
+        assert swap.change("x", key=text) == "xyzw"[shift]
+    assert shifts == {1, 2, 3}
+    long = "x" + " a" * 600
+    assert swap(long + " one")[0] == swap(long + " two")[0] == swap(long[:1000])[0]
+
+
+def test_a_stream_of_small_fragments_is_the_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cda, "PIECE", 5)
+    text = "an owl " * 3 + "said a cat and A CAT an an owl" + " word" * 20 + " a\0cat owl\0\0" + "owl a an cat"
+    for swap in (WordSwap(pairs=(("owl", "cat"),)), WordSwap(sets=(("owl", "cat", "elk"),), seed=2)):
+        expected = "\0".join(swap(part) for part in text.split("\0"))
+        for size in (1, 3, 8, 1000):
+            counts = SwapCounts()
+            fragments = [text[start : start + size] for start in range(0, len(text), size)]
+            assert "".join(swap.stream(_whole_words(fragments), counts)) == expected
+            assert counts.words == len(text.replace("\0", " ").split())
+            assert counts.swapped.total() == sum(
+                text.lower().replace("\0", " ").split().count(word) for word in ("owl", "cat")
+            )
+    counts = SwapCounts()
+    assert list(OWN.stream([], counts)) == [""]
+    assert (counts.documents, counts.words) == (0, 0)
+
+
+def _whole_words(fragments: list[str]) -> list[str]:
+    """Join fragments so that each ends at white space or at the end of a document."""
+    joined, held = [], ""
+    for fragment in fragments:
+        held += fragment
+        if held[-1] in " \0":
+            joined.append(held)
+            held = ""
+    return [*joined, held] if held else joined
+
+
+def test_the_settings_are_what_is_hashed_and_saved() -> None:
+    swap = WordSwap(
+        sets=(("x", "y", "z"),), sides="one", seed=3, pronouns=True, titles=("king",), keep_proper_nouns=True
+    )
+    state = swap.state()
+    assert {name: state[name] for name in state if name != "pronoun_weights"} == {
+        "pairs": [], "one_way": [], "names": [], "titles": ["king"], "sets": [["x", "y", "z"]], "pronouns": True,
+        "keep_proper_nouns": True, "sides": "one", "seed": 3, "rules": 2,
+    }  # fmt: skip
+    assert WordSwap.from_state(state) == swap
+    assert OWN.state() == {
+        "pairs": [["king", "queen"], ["actor", "actress"], ["Jack", "Jill"]], "one_way": [["lad", "girl"]],
+        "names": [["emma", "noah"]], "titles": [], "sets": [], "pronouns": False, "keep_proper_nouns": False, "sides": "two",
+        "seed": 0,
+    }  # fmt: skip
+    assert (OWN.keeps_original, swap.keeps_original) == (True, False)
+
+
+def test_what_a_swap_refuses() -> None:
+    for arguments, message in (
+        ({"sides": "three"}, "'two' or 'one', got 'three'"), ({"sets": (("a", "b"), ("c",))}, "one word for each group"),
+        ({"pairs": (("a", "b"), ("c", "a"))}, "'a' has several counterparts"),
+        ({"one_way": (("a", "b"), ("a", "c"))}, "'a' has several counterparts"),
+    ):  # fmt: skip
+        with pytest.raises(UsageError, match=message):
+            WordSwap(**arguments)  # type: ignore[arg-type]
+    assert WordSwap(one_way=(("x", "z"), ("y", "z")))("x y z") == "z z z"
+
+
+def test_what_each_option_adds_to_the_swap_of_gender() -> None:
+    options = ({}, {"names": False}, {"lists": False}, {"sides": "one", "seed": 4})
+    whole, nameless, plain, one = (CounterfactualAugmentation(**given).fit(None, "gender") for given in options)  # type: ignore[arg-type]
+    pairs = eh.concept("gender").pairs.pairs
+    assert plain.pairs == tuple(pair for pair in pairs if not {"her", "his", "him", "hers"} & set(pair))
+    assert (plain.names, plain.titles, plain.one_way) == ((), (), ())
+    assert (plain.pronouns, plain.keep_proper_nouns, plain.seed, plain.sides) == (True, True, 0, "two")
+    assert len(whole.names) - len(nameless.names) > 600
+    assert nameless.pairs == whole.pairs == one.pairs
+    assert (one.sides, one.seed) == ("one", 4)
+    assert dict(plain.report) == {
+        "method": "cda", "definition": 2, "params": {"sides": "two", "names": True, "lists": False, "seed": 0}, "seed": 0,
+        "concept": "gender", "pairs": len(plain.pairs), "names": 0, "pairs_unused": [],
+    }  # fmt: skip
+    assert whole.report["pairs"] == len(whole.pairs) + len(whole.one_way)
+    taken = {word for pair in whole.pairs for word in pair}
+    assert not taken & {word for word, _ in whole.one_way}
+    religion = CounterfactualAugmentation(seed=7).fit(None, "religion")
+    assert religion.report["pairs"] == len(religion.sets) == len(eh.concept("religion").groups["islam"])
+    assert (religion.pronouns, religion.keep_proper_nouns, religion.seed) == (False, False, 7)
+    assert religion.sets[0] == tuple(group.words[0] for group in eh.concept("religion").groups.values())
+
+
+def test_pairs_of_names_are_the_best_of_all_pairings() -> None:
+    rng = np.random.default_rng(0)
+    first, second = rng.normal(size=(3, 2)) * [1, 9], rng.normal(size=(4, 2)) * [1, 9]
+    scale = np.vstack([first, second]).std(axis=0)
+    costs = [
+        sum(float((((a - second[place]) / scale) ** 2).sum()) for a, place in zip(first, order, strict=True))
+        for order in itertools.permutations(range(4), 3)
+    ]
+    best = list(itertools.permutations("WXYZ", 3))[int(np.argmin(costs))]
+    assert pair_names("ABC", "WXYZ", first, second) == tuple(zip("ABC", best, strict=True))
+    flat = np.array([[1.0, 0.0], [2.0, 0.0]])
+    assert pair_names("AB", "XY", flat, flat[::-1]) == (("A", "Y"), ("B", "X"))
+
+
+def test_features_of_names() -> None:
+    names = words.wordset("counterfactual-names-female")
+    found = cda._features(names, own=1)
+    assert found[:, 0].tolist() == pytest.approx(np.log(names.scores["births"]).tolist())
+    assert found[:, 1].tolist() == list(names.scores["share-female"])
+    assert cda._features(names, own=0)[:, 1] == pytest.approx(1 - found[:, 1])

@@ -115,6 +115,23 @@ def test_indirect_bias_by_hand() -> None:
     assert indirect(np.array([0.0, 1.0]), np.array([0.1, 1.0]), np.array([0.1, 1.0])).tolist() == [0.0, 0.0]
 
 
+def test_indirect_bias_by_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1 - cos(w', n') / w.n with what lies along g taken out of both; 0 where either is next to nothing."""
+    rng = np.random.default_rng(0)
+    g = np.eye(4)[0]
+    near = np.eye(4)[0] + 1e-3 * np.eye(4)[1]
+    rows = unit_rows(np.vstack([rng.normal(size=(6, 4)), near, near + 1e-4 * np.eye(4)[2], np.eye(4)[1]]))
+    for w in rows[:, None, :]:
+        off = [row - (row @ g) * g for row in (w[0], *rows)]
+        wanted = [1 - off[0] @ n / np.linalg.norm(off[0]) / np.linalg.norm(n) / (w[0] @ row) if abs(w[0] @ row) > 1e-6 else 0.0
+                  for n, row in zip(off[1:], rows, strict=True)]  # fmt: skip
+        found = indirect(w[0] @ rows.T, (w @ g)[0], rows @ g)
+        assert found == pytest.approx(np.array(wanted), abs=1e-6)
+    assert indirect(np.array([1e-6, 1.1e-6]), np.zeros(2), np.zeros(2)).tolist() == [0.0, 0.0]
+    assert indirect(np.array([1.1e-6]), np.array([0.5]), np.array([0.5]))[0] > 1e4
+    assert indirect(np.array([1e-6]), np.array([0.5]), np.array([0.5]))[0] == 0.0
+
+
 def test_only_words_that_the_concept_does_not_list_are_changed() -> None:
     v = toy()
     vm = RAN(steps=50).fit(v, GENDER)
@@ -135,6 +152,19 @@ def test_the_words_to_change_can_be_chosen() -> None:
     assert vm.report["params"]["change"] == ["aa", "ab", "gone"]
     with pytest.raises(VocabularyError, match="none of the words to change"):
         RAN(change=["gone"]).fit(v, GENDER)
+
+
+def test_a_vector_of_zeros_stays_one() -> None:
+    v = toy()
+    matrix = v.matrix.copy()
+    matrix[7] = 0.0
+    vm = RAN(steps=5).fit(Vectors(v.words, matrix), GENDER)
+    after = vm(Vectors(v.words, matrix))
+    assert vm.report["words_in_table"] == 59
+    assert not after.matrix[7].any()
+    assert np.allclose(np.delete(after.norms, 7), 1)
+    with pytest.raises(VocabularyError, match="none of the words to change"):
+        RAN(steps=5, change=[v.words[7]]).fit(Vectors(v.words, matrix), GENDER)
 
 
 def test_the_released_weights() -> None:

@@ -94,50 +94,21 @@ class Statistics:
             return np.asarray(plain, dtype=np.float64)
         d, trace = len(plain), float(np.trace(plain))
         spread = d * float(np.sum(plain**2)) - trace**2
-        kept = float(np.clip(1 - d * trace**2 / (self.n * spread), 0.0, 1.0)) if spread > 0 else 0.0
+        kept = max(0.0, 1 - d * trace**2 / (self.n * spread)) if spread > 0 else 0.0
         return np.asarray(kept * plain + (1 - kept) * trace / d * np.eye(d), dtype=np.float64)
 
-    def eraser(self, *, shrinkage: bool = False, orth: bool = False, keep_trace: bool = False) -> LowRank:
+    def eraser(self, *, shrinkage: bool = False, orth: bool = False) -> LowRank:
         """Return the map x - W+ u u' W (x - mean), u an orthonormal basis of the range of W cross, W the whitening.
 
-        With `keep_trace` the total variance never grows, as it may under an oblique projection: where it would, the map
-        is mixed with the orthogonal projection along the same directions, which erases the same.
+        Without shrinkage the total variance never grows, although the projection is oblique: the covariance becomes
+        S (I - u u') S with S = W+, and an orthogonal projection adds nothing to a trace.
         """
         cross = self.cross()
         whiten, unwhiten = _whitening(self.covariance(shrinkage=shrinkage), orth=orth)
         left, strength, _ = np.linalg.svd(whiten @ cross, full_matrices=False)
         u = left[:, strength > RTOL * strength[0]] if strength[0] > 0 else left[:, :0]
         reads, writes = whiten @ u, u.T @ unwhiten
-        if keep_trace:
-            reads, writes = _limit_trace(reads, writes, self.covariance())
         return LowRank(reads, writes, (self.mean @ reads) @ writes)
-
-
-def _limit_trace(reads: Matrix64, writes: Matrix64, covariance: Matrix64) -> tuple[Matrix64, Matrix64]:
-    """Return factors of a P + (1 - a) Q, with the largest a in [0, 1] that does not raise the trace of the covariance.
-
-    P = I - reads writes, and Q is the orthogonal projection that removes the range of the rows of `writes`.
-    """
-    oblique = np.eye(len(covariance)) - reads @ writes
-    basis = np.linalg.qr(writes.T)[0].T
-    orthogonal = np.eye(len(covariance)) - basis.T @ basis
-    total, p, q, both = (
-        float(np.sum((left.T @ covariance) * right.T))
-        for left, right in (
-            (np.eye(len(covariance)), np.eye(len(covariance))),
-            (oblique, oblique),
-            (orthogonal, orthogonal),
-            (oblique, orthogonal),
-        )
-    )
-    if p <= total or not len(writes):
-        return reads, writes
-    # a^2 p + 2 a (1 - a) both + (1 - a)^2 q = total
-    square, linear, constant = p - 2 * both + q, 2 * (both - q), q - total
-    roots = np.roots([square, linear, constant])
-    fitting = [float(root.real) for root in roots if abs(root.imag) < 1e-12 and 0 <= root.real <= 1]
-    share = max(fitting, default=0.0)
-    return share * reads @ (writes @ basis.T) + (1 - share) * basis.T, basis
 
 
 def _whitening(covariance: Matrix64, *, orth: bool) -> tuple[Matrix64, Matrix64]:
@@ -300,4 +271,4 @@ def _eraser(transformer: Transformer, site: Site, texts: list[str], y: Rows, *, 
         statistics.update(vectors.astype(np.float64), y[sentences])
 
     read_tokens(transformer, site, texts, keep)
-    return statistics.eraser(orth=orth, keep_trace=True)
+    return statistics.eraser(orth=orth)

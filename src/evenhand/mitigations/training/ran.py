@@ -136,7 +136,8 @@ class RAN(VectorMethod):
                     hint=f"vocabulary={rows[-1] + 1} or more",
                 )
         exempt = self.words(v, concept) if self.words else frozenset()
-        rows = np.array([row for row in rows.tolist() if v.words[row] not in exempt], dtype=np.int64)
+        # A vector of zeros has no neighbours and no side: it stays.
+        rows = np.array([row for row in rows.tolist() if v.words[row] not in exempt and v.norms[row]], dtype=np.int64)
         if not len(rows):
             raise VocabularyError(f"{v.name} has none of the words to change", hint="name them with change=[...]")
         return rows, coverage
