@@ -168,9 +168,7 @@ def test_the_slope_without_noise_is_the_mean_over_halvings():
     found = corrected_slope(x, y, seed=7)
     assert found.value == pytest.approx(np.mean(above) / np.mean(below))
     covariance = _covariance(_influence(x), _influence(y))
-    assert found.interval == pytest.approx(
-        fieller(np.mean(above), np.mean(below), covariance, student.ppf(0.975, 9))
-    )
+    assert found.interval == pytest.approx(fieller(np.mean(above), np.mean(below), covariance, student.ppf(0.975, 9)))
     assert found.to_dict() == {"value": found.value, "interval": found.interval, "words": 10}
 
 

@@ -76,9 +76,13 @@ def declared(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 
 def recorded() -> dict[str, dict[str, object]]:
-    names = [name for _, name, folder in pkgutil.walk_packages(evenhand.corpus.__path__, "evenhand.corpus.") if not folder]
+    names = [
+        name for _, name, folder in pkgutil.walk_packages(evenhand.corpus.__path__, "evenhand.corpus.") if not folder
+    ]
     return {
-        name.removeprefix("evenhand.corpus."): {key: value for key, value in sorted(declared(import_module(name))) if value}
+        name.removeprefix("evenhand.corpus."): {
+            key: value for key, value in sorted(declared(import_module(name))) if value
+        }
         for name in names
     }
 
