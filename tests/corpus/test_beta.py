@@ -95,7 +95,8 @@ def test_the_variance_of_a_mean_over_pairs_is_its_sum_over_all_tuples_of_folds()
 
 
 def test_the_covariance_of_both_means_is_its_sum_over_all_tuples_of_folds():
-    x, y = DRAW.normal(size=(5, 4)) + [1, -1, 2, 0], DRAW.normal(size=(4, 4)) + [2, -1, 1, 0]
+    x = DRAW.normal(size=(5, 4)) + np.array([1.0, -1.0, 2.0, 0.0])
+    y = DRAW.normal(size=(4, 4)) + np.array([2.0, -1.0, 1.0, 0.0])
     within, between = x @ x.T / 4, x @ y.T / 4
     n, m = between.shape
     places = list(product(range(n), range(m)))
@@ -152,7 +153,7 @@ def test_a_quotient_without_variance_is_its_own_interval():
     assert fieller(3.0, 2.0, np.zeros((2, 2)), 1.96) == (1.5, 1.5)
 
 
-@pytest.mark.parametrize("below, variance", [(-2.0, 0.0), (0.0, 0.0), (1.0, 1.0), (1.0, 2.0)])
+@pytest.mark.parametrize(("below", "variance"), [(-2.0, 0.0), (0.0, 0.0), (1.0, 1.0), (1.0, 2.0)])
 def test_a_denominator_that_may_be_zero_has_no_interval(below, variance):
     assert fieller(1.0, below, np.diag([0.0, variance]), 1.0) is None
 

@@ -49,7 +49,7 @@ def counted(documents, groups, window):
 
 
 @pytest.mark.parametrize("normalisation", ["conditional", "literal", "joint"])
-@pytest.mark.parametrize("groups, smoothing", [(GROUPS, 0.0), (THREE, 0.5)])
+@pytest.mark.parametrize(("groups", "smoothing"), [(GROUPS, 0.0), (THREE, 0.5)])
 def test_each_fold_is_left_out_of_counts_sums_and_hits(monkeypatch, normalisation, groups, smoothing):
     monkeypatch.setattr(module, "FOLDS", 4)
     monkeypatch.setattr(module, "WORDS_AT_ONCE", 3)
@@ -208,7 +208,7 @@ def test_words_that_moved_most_are_frequent_in_both_texts():
         assert [point["word"] for point in found.moved(9, min_occurrences=limit)] == expected
 
 
-@pytest.mark.parametrize("one, other", [(1, 5), (5, 1), (1, 1)])
+@pytest.mark.parametrize(("one", "other"), [(1, 5), (5, 1), (1, 1)])
 def test_a_text_of_one_document_has_no_errors(one, other):
     made = [
         " ".join(texts(seed, 5, 40)) if count == 1 else texts(seed, 5, 40) for seed, count in ((1, one), (2, other))

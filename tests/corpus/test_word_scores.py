@@ -110,7 +110,7 @@ def test_smoothing_of_intervals_counts_all_words():
     assert found == pytest.approx(np.quantile(scores[:, [0, 2]], [0.025, 0.975], axis=0))
 
 
-@pytest.mark.parametrize("undefined, defined", [(2, True), (3, False)])
+@pytest.mark.parametrize(("undefined", "defined"), [(2, True), (3, False)])
 def test_a_tenth_of_the_resamples_may_leave_a_word_without_a_score(undefined, defined, monkeypatch):
     weights = np.ones((20, 2))
     weights[:undefined, 0] = 0
