@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from evenhand.corpus import Corpus, Texts, cooccurrence
-from evenhand.corpus.cooccurrence import WEIGHTS, Cooccurrence, distance_weights
+from evenhand.corpus.cooccurrence import WEIGHTS, Cooccurrence, _pairs, distance_weights
+from evenhand.corpus.readers.text import ByteSpan
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
 
 LAWS = {"flat": lambda d, k: 1.0, "harmonic": lambda d, k: 1 / d, "dynamic": lambda d, k: (k - d + 1) / k}
@@ -17,8 +18,11 @@ def written(folder, seed=0):
     texts = []
     for number, size in enumerate((40, 0, 1, 25, 60)):
         words = draw.choice(list("abcdefghij")[: 4 + number], size=size)
-        texts.append(" ".join([*words, f"only{number}"] if number == 3 else words))
-        (folder / f"{number}.txt").write_text(texts[-1])
+        lines = [" ".join(part) for part in np.split(words, [size // 3, size // 3, size // 2])]
+        texts += [*lines, f"only{number}"] if number == 3 else lines
+        (folder / f"{number}.txt").write_text(
+            "".join(f"{line}\n" for line in texts[len(texts) - len(lines) - (number == 3) :])
+        )
     return texts
 
 
@@ -26,10 +30,12 @@ def written(folder, seed=0):
 @pytest.mark.parametrize("min_count", [1, 2, 9])
 def test_counts_of_several_files(tmp_path, monkeypatch, weighting, min_count):
     monkeypatch.setattr("evenhand.corpus.readers.source.SHARD", 1)
+    monkeypatch.setattr(Corpus, "_spans", lambda self, file, *_: [ByteSpan(file)])
     texts, told = written(tmp_path), []
     found = cooccurrence(
-        tmp_path, 3, weighting=weighting, min_count=min_count, piece=13, progress=lambda *call: told.append(call)
-    )
+        tmp_path, 3, weighting=weighting, min_count=min_count, piece=13, documents="line",
+        progress=lambda *call: told.append(call),
+    )  # fmt: skip
     seen = Counter(word for text in texts for word in text.split())
     near = Counter()
     for text in texts:
@@ -54,7 +60,7 @@ def test_counts_of_several_files(tmp_path, monkeypatch, weighting, min_count):
         "min_count": min_count,
         "tokenizer": "words",
         "lower": True,
-        **Corpus(tmp_path).to_dict(),
+        **Corpus(tmp_path, documents="line").to_dict(),
         "bad_files": [],
         "bad_records": 0,
         "first_bad_records": [],
@@ -93,6 +99,21 @@ def test_counts_are_saved_with_everything(tmp_path):
     assert again.occurrences.tolist() == found.occurrences.tolist()
     assert dict(again.params) == dict(found.params)
     assert (again.params["tokenizer"], again.params["lower"]) == ("whitespace", False)
+
+
+def test_pairs_are_of_one_document_and_have_a_new_word():
+    weights = np.array([1.0, 0.5])
+    first, second, values = _pairs(np.array([3, 1, 0, 2, 4, 4]), 0, weights)
+    assert sorted(zip(first, second, values, strict=True)) == [(1, 3, 1), (2, 4, 0.5), (2, 4, 1), (4, 4, 1)]
+    first, second, values = _pairs(np.array([3, 1, 2]), 2, weights)
+    assert sorted(zip(first, second, values, strict=True)) == [(1, 2, 1), (2, 3, 0.5)]
+
+
+def test_a_text_has_any_number_of_words():
+    words = [f"w{number}" for number in range(4096)]
+    found = cooccurrence(Texts([" ".join(words)]), 1)
+    assert found.words == tuple(words)
+    assert found.matrix.sum() == 2 * 4095
 
 
 @pytest.mark.parametrize("name", list(WEIGHTS))

@@ -143,6 +143,7 @@ def test_the_constant_of_one_pair_fits_exactly():
     found = fit_constants([-9.0], [2.0], lambda_=3.0)
     assert found == Constants(pytest.approx(3.0), 3.0, pytest.approx(0, abs=1e-9), 1, identified=True)
     assert isinstance(found.lambda_, float)
+    assert fit_constants([-2.0], [1e-9]) == Constants(-2.0, 1.0, pytest.approx(0, abs=1e-8), 1, identified=True)
 
 
 @pytest.mark.parametrize("lambda_", [1.0, 2.5])
