@@ -1,5 +1,6 @@
 """Permuted labels and their mean |bias| against plain recomputation."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -225,11 +226,12 @@ def test_files_are_counted_with_the_labels_of_their_own_hits(tmp_path, monkeypat
     from evenhand.corpus import Corpus
 
     monkeypatch.setattr("evenhand.corpus.readers.source.SHARD", 1)
+    monkeypatch.setattr("evenhand.corpus.counting.neighbours.PAIRS", 20)
     documents = [*texts(3), "a b", *texts(3, seed=1)]
     for number, text in enumerate(documents):
         (tmp_path / f"{number}.txt").write_text(text)
     options = CorpusOptions(GROUPS, seed=3, permutations=6, window=3)
-    source, plan = Corpus(tmp_path), options.plan()
+    source, plan = Corpus(tmp_path), replace(options.plan(), piece=30)
     scorer = Scorer(count(source, plan), plan, options)
     found = permuted_means(source, scorer, np.full(3, 1e9))
     relabellings = list(islice(draw_relabellings(scorer.counts.label_log, 3, np.random.default_rng(3)), 6))

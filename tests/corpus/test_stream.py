@@ -24,6 +24,7 @@ def test_a_document_holds_no_end_but_its_own():
     [
         ([], 4, []),
         (["abcd efgh "], 4, ["abcd ", "efgh "]),  # more than twice the size: divided
+        (["ab cdef "], 4, ["ab cdef "]),
         (["ab "], 6, ["ab "]),  # half the size, at the end of a word: as it is
         (["ab "], 7, ["ab "]),
         (["a ", "b ", "c "], 5, ["a b c "]),

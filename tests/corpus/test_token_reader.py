@@ -80,7 +80,7 @@ def test_a_table_grows_to_twice_its_content_and_is_then_full(monkeypatch, collid
     table = RunTable()
     assert (table._bits, table._used, table._listed) == (3, 0, 0)
     added = 0
-    for size, bits in ((4, 3), (5, 4), (8, 4), (9, 5), (16, 5), (20, 5)):
+    for size, bits in ((1, 3), (4, 3), (5, 4), (8, 4), (9, 5), (16, 5), (20, 5)):
         table.add(runs_of(words[added:size]), np.arange(added, size))
         added = size
         assert (table._bits, table._used) == (bits, min(size, 16))
