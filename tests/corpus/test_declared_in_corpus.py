@@ -1,6 +1,6 @@
 """What the modules of corpora declare, recorded: constants, defaults of functions, and fields and kinds of records.
 
-Numbers of texts depend on some of them, memory and speed on others. `python tests/corpus/test_declared.py` writes
+Numbers of texts depend on some of them, memory and speed on others. `python tests/corpus/test_declared_in_corpus.py` writes
 `declared.json` again; read the difference before you commit it.
 """
 
