@@ -202,6 +202,11 @@ def test_one_document_has_means_and_no_test():
     assert permuted_means(source, scorer, np.zeros(3)).values.shape == (3, 3)
 
 
+def test_two_documents_are_enough_for_a_test():
+    source, scorer = scored(texts(2, length=90), permutations=4, window=3)
+    assert [test.draws for test in permuted_means(source, scorer, np.full(3, 1e9)).tests] == [4, 4, 4]
+
+
 def test_nothing_to_permute_is_an_error():
     source, scorer = scored(texts(), permutations=0, window=3)
     with pytest.raises(DegenerateError, match="the counts have no labels to permute"):
