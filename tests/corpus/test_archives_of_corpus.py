@@ -73,6 +73,7 @@ def test_an_article_may_be_as_long_as_the_limit(end):
         ("a<REF name=x>b</Ref>c", "a c"),
         ("a<ref name=x/>b", "a b"),
         ("a<ref>b", "a b"),
+        ("a<ref>b</ref><ref>c</ref>d", "a  d"),
         ("a<ref>b<ref>c</ref>d<math>e</math>f", "a d f"),
         ("a<math>b<ref>c</math>d</ref>e", "a d e"),
         ("a<gallery>b<ref>c<math>d</math>e", "a b c e"),
