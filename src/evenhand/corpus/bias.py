@@ -341,13 +341,14 @@ def _far_words(result: CorpusBias, decay: float) -> list[str]:
     With a decay every word of a document has some weight near every group. The log ratio of weights such as 1e-30 is
     the difference of two distances, and grows without limit with the length of the document; with permuted labels too.
     """
-    weights = result.cooccurrence.min(axis=0) if result.n else np.empty(0)
-    far = float(np.mean(weights < NEGLIGIBLE)) if result.n else 0.0
+    if not result.n:
+        return []
+    far = float(np.mean(result.cooccurrence.min(axis=0) < NEGLIGIBLE))
     if far <= MOST_NEGLIGIBLE:
         return []
     near = result.with_cooccurrence(1.0)
     instead = f"; over the {near.n:,} words with a weight of at least 1 it is {near.mu:.3f}" if near.n else ""
-    length = result.tokens / max(result.documents, 1)
+    length = result.tokens / result.documents
     return [
         f"mu and its baseline measure distances, not associations: {100 * far:.0f} % of the scored words have a weight "
         f"below {NEGLIGIBLE} near a group (decay {decay}, documents of {length:,.0f} words on average){instead}: mark "

@@ -100,8 +100,7 @@ def _shard_pairs(
         seen.add(0, 0, block, np.ones(len(block), dtype=np.int64))
         ids = np.concatenate([tail, block])
         total.add(*_pairs(ids, len(tail), by_distance))
-        closed = np.flatnonzero(ids == 0)
-        tail = ids[max(len(ids) - len(by_distance), int(closed[-1]) + 1 if len(closed) else 0) :]
+        tail = ids[-len(by_distance) :]
     words = vocabulary.words[: 1 + len(frequent)] if frequent is not None else vocabulary.words
     seen.make_room(len(words))
     occurrences = seen.values[0, 0, : len(words)].astype(np.int64, copy=False)

@@ -199,7 +199,7 @@ class _Counter:
             total = table if total is None else total + table
             room -= sum(one.pairs for one in near)
             self._kept[shard] = near if room >= 0 else []
-        return np.empty((0, len(self._plan.groups))) if total is None else self._means(total)
+        return self._means(cast(Table, total))  # a text with labels has a shard
 
     def _means(self, total: Table) -> Matrix64:
         """Return the means of (labellings, groups, words + 1) co-occurrences."""
@@ -233,7 +233,7 @@ def _count_relabelled(
 
     parts: Iterable[Neighbours | DecayNeighbours]
     if plan.decay is None:
-        parts = kept or window_neighbours(stream(), plan.window or 0, first_word, len(words))
+        parts = kept or window_neighbours(stream(), cast(int, plan.window), first_word, len(words))
     else:
         found = kept or decay_neighbours(stream(), plan.decay, first_word, len(words), most=KEPT)
         if found is None:

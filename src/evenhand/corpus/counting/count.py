@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,7 +148,7 @@ class CountingPlan:
         """Return the weighting of distances."""
         if self.decay is not None:
             return Decay(self.decay, len(self.groups), labellings)
-        return FixedWindow(self.window or 0, len(self.groups), labellings)
+        return FixedWindow(cast(int, self.window), len(self.groups), labellings)
 
 
 def token_ids(
