@@ -193,6 +193,14 @@ def test_a_text_without_bias_has_no_deviation_beyond_noise():
     assert found.words == 40
 
 
+def test_a_negative_estimate_of_the_variance_gives_no_interval():
+    tables = [np.random.default_rng(seed).poisson(3.0, (2, 12, 40)).astype(np.float64) for seed in range(12)]
+    variances = [_variance(influence @ influence.T / 40) for influence in map(_influence, tables)]
+    assert min(variances) < 0 < max(variances)
+    for table, variance in zip(tables, variances, strict=True):
+        assert (corrected_deviation(table, seed=0).interval is None) == (variance < 0)
+
+
 def test_nine_folds_or_nine_words_are_too_few():
     many, few_folds, few_words = folds(10, 10, 0), folds(9, 10, 0), folds(10, 9, 0)
     assert corrected_slope(many, many).value is not None

@@ -123,7 +123,7 @@ HALF = 0.5
 class NoiseCorrected:
     """An estimate of the value in an unlimited text, with a 95 % interval over documents.
 
-    `value` and `interval` are None where the text shows no spread beyond noise, or is too small.
+    `value` and `interval` are None where the text shows no spread beyond noise, or is too small to tell.
     """
 
     value: float | None
@@ -168,16 +168,20 @@ def corrected_slope(x: FoldTable, y: FoldTable, *, seed: int = 0) -> NoiseCorrec
 
 
 def corrected_deviation(x: FoldTable, *, seed: int = 0) -> NoiseCorrected:
-    """Return the standard deviation of the bias without noise; the lower bound is 0 where noise may explain all."""
+    """Return the standard deviation of the bias without noise; the lower bound is 0 where noise may explain all.
+
+    There is no interval where the estimate of the variance, which is unbiased, is negative.
+    """
     words = x.shape[2]
     if words < LEAST_WORDS or x.shape[1] < LEAST_FOLDS:
         return NoiseCorrected(None, None, words)
     rng = np.random.default_rng(seed)
     square = float(np.mean([first @ second for first, second in (_halves(x, rng) for _ in range(HALVINGS))])) / words
     influence = _influence(x)
-    reach = _quantile(x.shape[1]) * float(np.sqrt(max(_variance(influence @ influence.T / words), 0.0)))
+    variance = _variance(influence @ influence.T / words)
+    reach = _quantile(x.shape[1]) * max(variance, 0.0) ** 0.5
     low, value, high = np.sqrt(np.maximum([square - reach, square, square + reach], 0.0)).tolist()
-    return NoiseCorrected(value if value > 0 else None, (low, high), words)
+    return NoiseCorrected(value if value > 0 else None, (low, high) if variance > 0 else None, words)
 
 
 def fieller(above: float, below: float, covariance: Matrix64, quantile: float) -> tuple[float, float] | None:
