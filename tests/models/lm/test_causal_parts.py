@@ -225,7 +225,7 @@ def test_what_fills_the_window_is_sampled_and_no_more(causal: CausalLM) -> None:
         UsageError, match=r"1 samples of 31 tokens after prompts of up to 2 tokens[\s\S]*at most 30 tokens"
     ):
         causal.continue_ids([[0, 2], [0]], samples=1, tokens=31)
-    for wrong in ({"samples": 0}, {"tokens": 0}, {"batch": 0}, {"temperature": -1.0}):
+    for wrong in ({"samples": 0}, {"tokens": 0}, {"batch": 0}, {"temperature": 0}, {"temperature": math.nan}):
         with pytest.raises(UsageError, match="not possible"):
             causal.continuations(["she"], **{"samples": 1, "tokens": 1, **wrong})
         with pytest.raises(UsageError, match="must be at least 1 and temperature above 0"):
