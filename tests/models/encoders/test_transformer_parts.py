@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import warnings
 from collections.abc import Callable
@@ -293,6 +294,40 @@ def test_averaged_words_keep_their_rows() -> None:
     assert words_of("it's a well-known 'fact'") == ["it's", "a", "well-known", "fact"]
     with pytest.raises(UsageError, match=r"item 1 is not a text: .*3"):
         view.encode(["a", 3])  # type: ignore[list-item]
+
+
+def test_transformers_logs_nothing_about_long_texts(tiny_folder: Folder) -> None:
+    """What is too long is refused, or read in windows, with a sentence of our own."""
+    from evenhand.models.lm.continued_training import _causal_blocks
+    from evenhand.models.lm.masked import NextSentenceHead
+
+    names = {0: "a", 1: "b"}
+    labels = {"id2label": names, "label2id": {name: number for number, name in names.items()}}
+    pretrained = tiny_folder("BertForPreTraining")
+    transformer = Transformer.load(pretrained, device="cpu")
+    sentences, head = TransformerSentences(transformer), NextSentenceHead.load(pretrained, transformer)
+    classifier = TextClassifier(Transformer.load(tiny_folder("BertForSequenceClassification", **labels), device="cpu"))
+    assert head is not None
+    long, said = " ".join(["she"] * 100), []
+    handler = logging.Handler()
+    handler.emit = said.append  # type: ignore[method-assign]
+    logger = logging.getLogger("transformers.tokenization_utils_base")
+    before, logger.level = logger.level, logging.WARNING
+    logger.addHandler(handler)
+    try:
+        for call in (sentences.encode, classifier.predict):
+            with pytest.raises(TextTooLongError):
+                call([long])
+        assert sentences.unknown_words([long]) == [()]
+        assert np.isnan(head.log_probabilities([long], ["he"])).all()
+        assert _causal_blocks([long], transformer.tokenizer, 10).shape == (10, 10)
+        assert said == []
+        transformer.tokenizer.deprecation_warnings.clear()
+        transformer.tokenizer([long])
+        assert len(said) == 1
+    finally:
+        logger.removeHandler(handler)
+        logger.level = before
 
 
 # Labels --------------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import io
 import json
 import signal
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -151,6 +152,9 @@ def test_one_process_answers_until_it_ends(processes: type[Process], monkeypatch
     monkeypatch.setenv("MY_SECRET_KEY", "sk")
     monkeypatch.setattr(sys, "path", ["", "/one", "/two"])
     processes.answers = ['{"texts": ["a"]}\n', '{"texts": ["b"]}\n']
+    threads: list[threading.Thread] = []
+    plain = threading.Thread
+    monkeypatch.setattr(chat.threading, "Thread", lambda **given: threads.append(plain(**given)) or threads[-1])
     worker = chat._Worker()
     assert [worker.ask({"n": number}) for number in range(2)] == [{"texts": ["a"]}, {"texts": ["b"]}]
     (first,) = processes.made
@@ -171,6 +175,7 @@ def test_one_process_answers_until_it_ends(processes: type[Process], monkeypatch
     processes.made[-1].ended = 1
     assert worker.ask({"n": 4}) == {"texts": ["a"]}
     assert len(processes.made) == 3
+    assert [thread.daemon for thread in threads] == [True] * 3  # none keeps the program from ending
     worker.close()
     worker.close()  # which does nothing
     assert processes.made[-1].killed

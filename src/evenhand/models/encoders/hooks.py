@@ -441,7 +441,7 @@ def write_maps(maps: Sequence[SiteMap], path: Path) -> None:
 
 def _thin_factors(change: Matrix64) -> tuple[Matrix64, Matrix64]:
     left, strength, right = np.linalg.svd(change)
-    rank = int(np.count_nonzero(strength > RANK_RTOL * max(1.0, float(strength[0])))) if strength.size else 0
+    rank = int(np.count_nonzero(strength > RANK_RTOL * max(1.0, float(strength[0]))))
     return left[:, :rank] * strength[:rank], right[:rank]
 
 
