@@ -30,11 +30,7 @@ TESTED = (
 LEFT_OUT = ("architecture", "benchmarks", "docs", "faults", "fuzz", "mutants", "rivals", "scripts", "web")
 BUDGET = 10  # seconds of processor time of the tests that one mutant runs at most
 # Tests that read what is declared, such as defaults of parameters, without running it.
-DECLARED = (
-    "tests/docs/test_registry_pages.py",
-    "tests/test_defaults.py",
-    "tests/models/test_declared_values.py",
-)
+DECLARED = ("tests/docs/test_registry_pages.py", "tests/test_defaults.py")
 OPTIONS = (
     "-q",
     "-p",
@@ -196,13 +192,10 @@ class Index:
             names = self.by_block[mutant.module, mutant.block]
         else:
             names = self.by_module[mutant.module] or [name for name in self.seconds if file_of(name) in mirrored]
-        declared: set[str] = set()
-        if mutant.imported:  # a constant, or the default of a parameter
-            declared = {name for name in self.seconds if name.startswith(DECLARED)}
-            names = sorted({*names, *declared})
+            names = sorted({*names, *(name for name in self.seconds if name.startswith(DECLARED))})
         chosen: list[str] = []
         total = 0.0
-        for name in sorted(names, key=lambda n: (n not in declared, file_of(n) not in mirrored, self.seconds[n])):
+        for name in sorted(names, key=lambda name: (file_of(name) not in mirrored, self.seconds[name])):
             total += self.seconds[name]
             if total > budget and chosen:
                 break
