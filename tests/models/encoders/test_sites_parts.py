@@ -221,9 +221,10 @@ def test_a_hook_maps_the_first_input_or_output() -> None:
     arguments, given = hook.on_input(None, (), {"mask": y, "hidden_states": x})
     assert (arguments, given["hidden_states"].tolist(), given["mask"] is y) == ((), [[20, 30]], True)
     assert hook.on_input(None, (), {"input": x, "mask": y})[1]["input"].tolist() == [[20, 30]]
-    scaled = MapHook(place(scale=4.0))
-    scaled.functions = [lambda v: v + 1]
-    assert scaled.on_output(None, (), {}, x * 4).tolist() == [[8, 12]]
+    for scale in (1.5, 4.0):
+        scaled = MapHook(place(scale=scale))
+        scaled.functions = [lambda v: v + 1]
+        assert scaled.on_output(None, (), {}, x * scale).tolist() == [[2 * scale, 3 * scale]]
     second_call = MapHook(place(call=2))
     second_call.functions = [lambda v: v + 1]
     for _ in range(2):

@@ -242,6 +242,28 @@ def test_a_block_fits_the_window(
         continue_training(folder, ["he"], device="cpu")
 
 
+def test_a_model_without_a_longest_text_reads_blocks_of_any_length(
+    tiny_folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Run:
+        dropout, history, parts = (), (), 1
+        network = SimpleNamespace(parameters=list)
+
+        def __init__(self, *arguments: object) -> None: ...
+
+        def run(self, *arguments: object) -> None: ...
+
+        def finished_model(self) -> None: ...
+
+    model = SimpleNamespace(config=SimpleNamespace(pad_token_id=3))
+    monkeypatch.setattr(module, "load_model", lambda folder, kind: SimpleNamespace(model=model))
+    monkeypatch.setattr(module, "ContinuedTraining", Run)
+    folder = tiny_folder("GPT2LMHeadModel")
+    assert continue_training(folder, TEXTS, device="cpu", block=100).manifest["block"] == 98
+    model.config.pad_token_id = None
+    assert continue_training(folder, TEXTS, device="cpu", block=100).manifest["block"] == 100
+
+
 def test_dropout_is_set_where_the_configuration_has_it() -> None:
     config = transformers.BertConfig(
         vocab_size=9, hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4
