@@ -18,9 +18,10 @@ safetensors = pytest.importorskip("safetensors.torch")
 from evenhand.mitigations.maps import SoftProjection  # noqa: E402
 from evenhand.models.encoders.folding import Decoder  # noqa: E402
 from evenhand.models.encoders.hooks import SiteMap  # noqa: E402
-from evenhand.models.encoders.saving import SavedModel, save_changed  # noqa: E402
+from evenhand.models.encoders.saving import SavedModel, _same_data, save_changed  # noqa: E402
 from evenhand.models.encoders.sites import Site  # noqa: E402
 from evenhand.models.encoders.transformer import Transformer  # noqa: E402
+from evenhand.models.huggingface_folder import read_weight_headers  # noqa: E402
 
 Folder = Callable[..., Path]
 TABLE = Site("embeddings")
@@ -154,9 +155,39 @@ def test_weights_in_several_files_stay_complete(
     save(source, tmp_path / "out")
     assert len(list((tmp_path / "out").glob("*.safetensors"))) > 1
     assert tensors(source).keys() == tensors(tmp_path / "out").keys()
-    index = json.loads((tmp_path / "out" / "model.safetensors.index.json").read_text())
+    text = (tmp_path / "out" / "model.safetensors.index.json").read_text()
+    index = json.loads(text)
+    assert text == json.dumps(index, indent=2, sort_keys=True) + "\n"
     assert index["weight_map"].keys() == tensors(source).keys()
+    files = sorted(path.name for path in (tmp_path / "out").glob("*.safetensors"))
+    assert len(files) > 2
+    for name in files:
+        stored = safetensors.load_file(tmp_path / "out" / name)
+        assert stored.keys() == {tensor for tensor, place in index["weight_map"].items() if place == name}
+    heads = {place for tensor, place in index["weight_map"].items() if tensor.startswith("discriminator_predictions")}
+    assert heads == {files[-1]}  # what the class lacks
     plain_load(tmp_path / "out", "ElectraForPreTraining")
+
+
+def test_stored_weights_are_the_same_numbers_in_the_same_form(tmp_path: Path) -> None:
+    numbers = torch.arange(6.0).reshape(2, 3)
+    stored = {
+        "one": numbers, "same": numbers.clone(), "other": numbers + 1, "flat": numbers.flatten().clone(), "half": numbers.half(),
+    }  # fmt: skip
+    safetensors.save_file(stored, tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text("{}")
+    headers = read_weight_headers(tmp_path)
+    assert [_same_data(headers, "one", name) for name in stored] == [True, True, False, False, False]
+
+
+def test_an_output_layer_with_numbers_of_its_own_is_kept(tiny_folder: Folder, tmp_path: Path) -> None:
+    """It is not tied, whatever the configuration says by default."""
+    source = shutil.copytree(tiny_folder("BertForMaskedLM"), tmp_path / "model")
+    stored = tensors(source)
+    own = {"cls.seq_relationship.weight": stored["bert.embeddings.word_embeddings.weight"] + 1}
+    safetensors.save_file(stored | own, source / "model.safetensors", metadata={"format": "pt"})
+    save(source, tmp_path / "out")
+    assert torch.equal(tensors(tmp_path / "out")["cls.seq_relationship.weight"], own["cls.seq_relationship.weight"])
 
 
 # Links -------------------------------------------------------------------------------------------------------------

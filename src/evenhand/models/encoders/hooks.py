@@ -250,10 +250,9 @@ def check_fits(map: TensorMap, site: Site | str, place: Place) -> None:
         )
     try:
         result = map.out_dim_of(place.width)
-        taken = getattr(map, "in_dim", None) in (None, place.width)
     except UsageError:
-        result, taken = None, False
-    if not taken or result != place.width:
+        result = None
+    if result != place.width or getattr(map, "in_dim", None) not in (None, place.width):
         raise UsageError(
             f"{map!r} does not keep the {place.width} coordinates of {site}",
             hint="fit the method at this site, and use one that keeps the dimension",
@@ -442,7 +441,7 @@ def write_maps(maps: Sequence[SiteMap], path: Path) -> None:
 
 def _thin_factors(change: Matrix64) -> tuple[Matrix64, Matrix64]:
     left, strength, right = np.linalg.svd(change)
-    rank = int(np.count_nonzero(strength > RANK_RTOL * max(1.0, float(strength[0])))) if strength.size else 0
+    rank = int(np.count_nonzero(strength > RANK_RTOL * max(1.0, float(strength[0]))))
     return left[:, :rank] * strength[:rank], right[:rank]
 
 

@@ -232,9 +232,11 @@ def _merge(folder: Path, base: Path, target: Path, *, allow_pickle: bool) -> Non
 def _adapter_weights(folder: Path, *, allow_pickle: bool) -> dict[str, Tensor]:
     if (folder / ADAPTER_WEIGHTS).is_file():
         return _load([folder / ADAPTER_WEIGHTS])
-    if allow_pickle and (folder / PICKLED_ADAPTER).is_file():
-        return read_pickled(folder / PICKLED_ADAPTER)
-    raise no_weights_error(folder)
+    if not (folder / PICKLED_ADAPTER).is_file():
+        raise InputMissingError(f"{folder}: holds no {ADAPTER_WEIGHTS}", hint="fetch the whole folder of the adapter")
+    if not allow_pickle:
+        raise no_weights_error(folder)
+    return read_pickled(folder / PICKLED_ADAPTER)
 
 
 def _require_plain(folder: Path, settings: Mapping[str, object]) -> None:

@@ -139,9 +139,9 @@ def check_options(options: Sequence[str]) -> list[str]:
     if isinstance(options, str) or len(options) < 2:
         raise UsageError("a choice needs at least two options", hint='such as ["yes", "no"]')
     plain = [_plain(option) for option in options]
+    if "" in plain:
+        raise UsageError(f"the option {options[plain.index('')]!r} has no letter or digit")
     for row, option in enumerate(plain):
-        if not option:
-            raise UsageError(f"the option {options[row]!r} has no letter or digit")
         for other in plain[row + 1 :]:
             if option.startswith(other) or other.startswith(option):
                 raise UsageError(

@@ -380,7 +380,7 @@ class NextSentenceHead:
         def compute(chosen: Rows) -> None:
             rows = fitting[chosen]
             batch = {name: [encoded[name][row] for row in rows] for name in encoded}
-            padded = tokenizer.pad(batch, return_tensors="pt", verbose=False).to(self.transformer.device)
+            padded = tokenizer.pad(batch, return_tensors="pt").to(self.transformer.device)
             with model_errors(self.transformer.model):
                 state = self.transformer.model.base_model(**padded).last_hidden_state[:, 0].float()
             pooled = torch.tanh(state @ self.weights[f"{POOLER}.weight"].T + self.weights[f"{POOLER}.bias"])

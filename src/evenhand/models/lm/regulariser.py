@@ -188,8 +188,7 @@ class BiasRegulariser(nn.Module):  # type: ignore[misc]  # torch is not typed he
                 f"row {self._last} is beyond the table, which has {len(weight):,} rows",
                 hint="make the regulariser with the vocabulary of the table",
             )
-        if self.first.device != weight.device:
-            self.to(weight.device)
+        self.to(weight.device)
 
 
 class EmbeddingTerm:

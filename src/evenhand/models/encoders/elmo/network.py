@@ -213,12 +213,6 @@ class ElmoNetwork(nn.Module):  # type: ignore[misc]
                 layer.bias.zero_()
 
 
-def scalar_mix(layers: Sequence[torch.Tensor], scores: torch.Tensor, gamma: torch.Tensor | float = 1.0) -> torch.Tensor:
-    """Return gamma * sum_k softmax(scores)_k layers_k."""
-    shares = scores.softmax(-1)
-    return gamma * torch.stack([share * layer for share, layer in zip(shares, layers, strict=True)]).sum(0)
-
-
 def reversed_positions(lengths: torch.Tensor, tokens: int) -> torch.Tensor:
     """Return the (sentences, tokens) positions that reverse each sentence; padding stays where it is."""
     positions = torch.arange(tokens, device=lengths.device)
