@@ -27,7 +27,7 @@ NO_LIST = Concept("no list", GENDER.groups, PAIRS[:2])
 
 def test_direct_bias() -> None:
     measure, v = measures.direct_bias, before()
-    given = Subspace.given(np.eye(8)[:2])
+    given = Subspace.given(np.eye(8)[:2] * [[2.0], [1.0]])
     calls: Calls = {
         "words": lambda: measure(v, MIXED, concept=GENDER, seed=2),
         "original": lambda: measure(after(), JOBS, concept=GENDER, direction="original", reference=v, c=2.0),
@@ -58,7 +58,9 @@ def test_indirect_bias() -> None:
         "pairs": lambda: measure(v, pairs, concept=GENDER, seed=1),
         "named": lambda: measure(after(), Pairs("named", pairs[:2]), concept=GENDER, reference=v, direction="original"),
         "pair": lambda: measure(v, pairs, concept=GENDER, how="pair", smallest=0.4),
-        "given": lambda: measure(v, pairs, concept=GENDER, subspace=Subspace.given(np.eye(8)[:3])),
+        "given": lambda: measure(
+            v, pairs, concept=GENDER, subspace=Subspace.given(np.eye(8)[:3] * [[3.0], [2.0], [1.0]])
+        ),
         "undefined": lambda: measure(PLANE, [("a", "b")], concept=AB),
         "on the direction": lambda: measure(PLANE, [("a", "d")], concept=AB, subspace=Subspace.given([1.0, 0.0])),
         "required": lambda: measure(v, pairs, concept=GENDER, min_share=0.9),
