@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -33,6 +33,11 @@ def plain(value: object) -> bool:
     return isinstance(value, str | int | float | None)
 
 
+def declared(value: object) -> bool:
+    """Whether a field of the description of a measure decides something: texts have tests of their own."""
+    return plain(value) and not isinstance(value, str)
+
+
 def written(value: object) -> str:
     return repr(sorted(value)) if isinstance(value, frozenset) else repr(value)
 
@@ -45,7 +50,7 @@ def defaults(function: object) -> str:
 def of_class(kind: type) -> Iterator[tuple[str, str]]:
     """Yield how a class compares, the defaults of its fields, and those of its methods."""
     if is_dataclass(kind):
-        yield "equal by its fields", str("__eq__" in vars(kind))
+        yield "equal by its fields", f"{'__eq__' in vars(kind)}, with a hash: {kind.__hash__ is not None}"
     for name, member in vars(kind).items():
         function = getattr(member, "__func__", member)
         if inspect.isfunction(function) and (name == "__init__" or not name.startswith("__")):
@@ -58,11 +63,13 @@ def of_module(name: str) -> Iterator[tuple[str, str]]:
     """Yield the constants of a module and the defaults of its functions, public or not."""
     module = import_module(f"evenhand.{name}")
     for key, value in vars(module).items():
-        if getattr(value, "__module__", module.__name__) != module.__name__ or key.startswith("__"):
+        elsewhere = getattr(value, "__module__", module.__name__) != module.__name__
+        if key.startswith("__") or (elsewhere and not isinstance(value, Info)):
             continue
         if isinstance(value, Info):
-            flags = {field: part for field, part in vars(value).items() if isinstance(part, bool | int | float)}
-            yield key, written({field: part for field, part in flags.items() if field != "definition"})
+            given = {field.name: getattr(value, field.name) for field in fields(value) if field.name != "definition"}
+            usual = {field.name: field.default for field in fields(value)}
+            yield key, written({name: part for name, part in given.items() if declared(part) and part != usual[name]})
         elif isinstance(value, type):
             yield from ((f"{key}.{part}", text) for part, text in of_class(value))
         elif callable(value) and hasattr(value, "cache_parameters"):
