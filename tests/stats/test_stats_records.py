@@ -76,6 +76,9 @@ def test_bootstrap() -> None:
         "bca of an undefined value": lambda: bootstrap.bca_interval(
             lambda rows: np.where(len(rows) == 1, np.nan, SKEWED[rows].mean(axis=1)), 9, count=50
         ),
+        "bca of undefined draws": lambda: bootstrap.bca_interval(
+            lambda rows: np.full(len(rows), 1.0 if len(rows) == 1 else np.nan), 5, count=50
+        ),
         "bca with just enough": lambda: [
             bootstrap.bca_interval(
                 lambda rows, lost=lost: np.where(
@@ -501,3 +504,37 @@ def test_tests_of_units() -> None:
         "null of a sum": lambda: units.null_p(made["sum"]),
     }
     check("stats tests of units", calls)
+
+
+def test_what_counts_as_rounding_depends_on_the_size_of_the_values() -> None:
+    """Large values that differ in their last digits are constant; small ones that differ by as little are not."""
+    steps = np.array([0.0, 1.0, 2.0, 5.0, 3.0, 4.0, 9.0, 7.0])
+    large, small = 1e6 + 1e-8 * steps, 1e-7 * (1 + 1e-3 * steps)
+    codes, labels = np.repeat([0, 1], 4), [0, 0, 1, 1, 2, 2, 3, 3]
+    calls: dict[str, Callable[[], Any]] = {}
+    for name, values in {"large": large, "small": small}.items():
+        columns = np.stack([values, np.ones(8)], axis=1)
+        calls |= {
+            f"{name} moments": lambda values=values: means.moments(values).variance > 0,
+            f"{name} clusters": lambda values=values: means.cluster_moments(values, [labels]).variance > 0,
+            f"{name} jackknife": lambda columns=columns: np.ptp(means.jackknife_interval(ratio, columns)) > 0,
+            f"{name} correlation": lambda values=values: correlation.pearson(values, steps).value,
+            f"{name} correlation the other way": lambda values=values: correlation.pearson(steps, values).value,
+            f"{name} p": lambda values=values: correlation.correlation_p(values[:6], steps[:6]),
+            f"{name} slope": lambda values=values: correlation.theil_sen(values, steps).pairs,
+            f"{name} interaction": lambda values=values: (
+                permutation.interaction_test([[values[:2], values[2:4]], [values[4:6], values[6:]]], samples=5).p_value
+            ),
+            f"{name} permutation": lambda values=values: permutation.permutation_test(values[:4], values[4:]).p_value,
+            f"{name} relabelling": lambda values=values: permutation.relabelling_p(
+                np.stack([values, -values], axis=1)[:4], 0
+            ),
+            f"{name} equal means": lambda values=values: group_rates.equal_means_p(values * 1e3, codes, 2) > 0.5,
+            f"{name} exchange": lambda values=values: units.exchange_test(
+                units.mean_units("w", range(8), values), units.mean_units("w", range(8), values[::-1]), np.abs
+            ),
+            f"{name} null": lambda values=values: units.null_p(
+                units.mean_units("w", range(8), values), float(values[3])
+            ),
+        }
+    check("stats rounding", calls)

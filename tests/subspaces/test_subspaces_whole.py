@@ -18,7 +18,7 @@ from whole_records import check
 Calls = dict[str, Callable[[], Any]]
 PLANE = eh.Vectors(
     ["a", "b", "c", "d", "e", "f", "g", "h"],
-    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 5e-4], [1, 0, 2e-3], [0, 2, 0], [0, 0, 0]],
+    [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 0], [1, 0, 5e-4], [1, 0, 4e-3], [0, 2, 0], [0, 0, 0]],
     name="plane",
 )
 BROKEN = eh.Vectors(["a", "b", "c"], np.array([[1, 0], [np.nan, 1], [np.inf, 2]]), name="broken", verified=True)
@@ -232,3 +232,33 @@ def test_stability_and_scree() -> None:
         "shares": lambda: [subspaces.scree.__globals__["_shares"](np.array(row)) for row in ([2.0, 1.0], [0.0, 0.0])],
     }
     check("subspaces stability", calls)
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e-4])
+def test_what_counts_as_equal_depends_on_the_length_of_the_vectors(factor: float) -> None:
+    v = PLANE.with_matrix(PLANE.matrix * np.float32(factor))
+    for refused in (
+        lambda: subspaces.words(v, ["a", "e"]),
+        lambda: subspaces.group_means(v, {"x": ["a"], "y": ["e"]}),
+        lambda: subspaces.names(v, ["a", "e"], ["a", "e"], 1),
+        lambda: subspaces.pair(v, "a", "e", normalise=False),
+        lambda: subspaces.two_means(v, ["a"], ["e"]),
+    ):
+        with pytest.raises(eh.EvenhandError):
+            refused()
+    assert subspaces.words(v, ["a", "f"]).k == 1
+    assert subspaces.group_means(v, {"x": ["a"], "y": ["f"]}).k == 1
+    assert subspaces.names(v, ["a", "f"], ["b"], 1).k == 1
+    assert subspaces.pair(v, "a", "f", normalise=False).k == 1
+    assert subspaces.span(v, [("a", "b"), ("b", "c"), ("a", "f")]).k == 3
+    rows = factor * np.array([[1.0, 0.0, 0.0], [0.0, 1e-3, 0.0], [0.0, 0.0, 1e-8]])
+    assert subspace.principal(rows, k=None, how="rows").k == 2
+    towards = np.array([-1e-12, 0.0, 1.0]) * factor
+    assert subspace.oriented(np.eye(3), towards).tolist() == np.eye(3).tolist()
+    assert subspace.oriented(np.eye(3)[:1], np.array([-1e-6, 0.0, 1.0]) * factor).tolist() == [[-1.0, 0.0, 0.0]]
+    clear = subspaces.grammatical(v, ["a", "f"], ["b", "g"], how="means", normalise=False)
+    assert clear.params["separation"] is not None
+    flat = subspaces.grammatical(v, ["a", "A"], ["b", "B"], how="means", normalise=False)
+    assert flat.params["separation"] is None
+    with pytest.raises(eh.EvenhandError, match="both sides have the same vectors"):
+        differences.refuse_equal(np.zeros((2, 3)), np.zeros((2, 3)), what="zeros")

@@ -165,6 +165,7 @@ def test_ripa() -> None:
                 ripa.pair_intervals(rows, contrasts, relation, level=0.9, seed=1)
             )
     noise = np.random.default_rng(1).normal(size=(9, 40))
+    calls["words of length 0"] = lambda: ripa.pair_intervals(np.zeros((2, 40)), noise + 4 * np.eye(40)[0])
     calls["noise"] = lambda: ripa.pair_intervals(noise[:2], noise, seed=1)
     calls["noise, mean"] = lambda: ripa.pair_intervals(noise[:2], noise, "mean-of-pairs", seed=1)
     calls["weak"] = lambda: [
@@ -367,3 +368,24 @@ def test_located_queries() -> None:
         "equal": lambda: located_query.require_distinct_means(["x", "y", "z"], [rows, rows, rows]),
     }
     check("located queries", calls)
+
+
+@pytest.mark.parametrize("factor", [1e4, 1e-4])
+def test_what_counts_as_equal_depends_on_the_length_of_the_vectors(factor: float) -> None:
+    first = np.array([1.0, 2.0, 0.0]) * factor
+    assert located_query.same_direction(first, first * 1.0005)
+    assert not located_query.same_direction(first, first * 1.002)
+    means = factor * np.array([[1.0, 0.0], [0.0, 0.0], [1e-3, 0.0], [0.5, 1e-3]])
+    assert len(same.components(means)) == 2
+    v = eh.Vectors(
+        ["a", "b", "c", "d", "w"], np.array([[1.0, 0], [1, 5e-4], [0, 1], [0, 3], [2, 1]]) * factor * 100, name="scaled"
+    )
+    pairs = Pairs("pairs", [("a", "b"), ("c", "d"), ("a", "c")])
+    assert ripa.pair_differences(v, pairs)[1] == (("c", "d"), ("a", "c"))
+    scores = factor * np.array([1.0, 2.0, 4.0, 3.0])
+    assert weat.effect_size_interval(scores, scores[::-1] + factor) == pytest.approx(
+        weat.effect_size_interval(scores / factor, scores[::-1] / factor + 1)
+    )
+    flat = factor * (1 + 1e-15 * np.arange(4))
+    assert weat.effect_size_interval(flat, flat + factor) is None
+    assert weat.effect_size_interval(factor * (1 + 1e-9 * np.arange(4)), scores) is not None

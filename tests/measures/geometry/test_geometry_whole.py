@@ -228,6 +228,7 @@ def test_recoverability() -> None:
         "unknown option": lambda: measure(v, options={"mpl": {}}, concept=GENDER),
         **{f"train {share}": lambda share=share: measure(v, train=share, concept=GENDER) for share in (0, 1)},
         "repeats": lambda: measure(v, repeats=0, concept=GENDER),
+        "one repeat": lambda: measure(v, JOBS, classifiers=(), repeats=1, per_side=4, train=0.5, concept=GENDER).details,
         "masks": lambda: [separability._test_mask(4, share, 1) for share in (0.01, 0.2, 0.5, 0.6, 0.99)],
         "two words": lambda: separability._test_mask(2, 0.5, 1),
         "units": lambda: separability._recoverability_units("abcd", correct, tested),

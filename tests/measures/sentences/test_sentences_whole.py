@@ -87,7 +87,11 @@ def test_layer_bias() -> None:
         "flat": lambda: measure(Encoder(1), PLEASANT),
         "one sample": lambda: measure(view, PLEASANT, samples=1).p_value,
         "unreadable": lambda: measure(AveragedVectors(before()), Query("u", [["gone"], ["John"]], [GOOD, BAD])),
-        "effects": lambda: [seat._effects(table, 3), seat._effects(np.ones((2, 4)), 2)],
+        "effects": lambda: [
+            seat._effects(table, 3),
+            seat._effects(np.ones((2, 4)), 2),
+            seat._effects(np.zeros((1, 4)), 2),
+        ],
         "dealt": lambda: seat._dealt(table, 2, 4, 1),
         "interval": lambda: [
             seat._interval(each, 3) for each in (np.c_[table, table[:, 0]], table, table * 0 + [[1], [2]])
