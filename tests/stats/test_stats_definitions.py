@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from evenhand.measures.association.weat import _moments
-from evenhand.stats import cluster_moments
+from evenhand.measures.association.weat import _moments, effect_size_interval
+from evenhand.stats import cluster_moments, correlation_p, jackknife_interval, permutation_test
 from evenhand.stats.group_rates import (
     Estimates,
     GroupCounts,
@@ -187,3 +187,44 @@ def test_partitions_drawn_at_random_are_near_all_of_them() -> None:
     drawn = partition_test(total, 9, 4, observed=1.0, exact_up_to=125)
     assert (exact.partitions, exact.exact, drawn.partitions, drawn.exact) == (126, True, 10_000, False)
     assert drawn.p_value == pytest.approx(exact.p_value, abs=0.02)
+
+
+def test_nothing_at_all_is_as_extreme_as_every_draw() -> None:
+    """Where the observed value is exactly 0, or all values are, every draw is at least as extreme: p is 1."""
+    zeros = np.zeros(3)
+    assert permutation_test(zeros, zeros).p_value == 1
+    assert permutation_test(zeros, zeros, ties="gt").p_value == 0
+    assert relabelling_p(np.zeros((4, 2)), 0) == 1
+    assert correlation_p(np.ones(5), np.arange(5.0)) == 1
+    assert correlation_p([1.0, -1.0, 0.0, 0.0], [1.0, 1.0, -1.0, -1.0]) == 1
+    assert independence_p([GroupCounts(np.array([5.0, 4.0]), np.array([10.0, 8.0]))]) == 1
+    assert equal_means_p(np.array([1.0, 3.0, 0.0, 4.0]), np.array([0, 0, 1, 1]), 2) == 1
+    additive = [[np.array([0.0, 2.0]), np.array([1.0, 3.0])], [np.array([1.0, 3.0]), np.array([2.0, 4.0])]]
+    assert interaction_test(additive, samples=50).p_value == 1
+    mirrored = exchange_test(
+        ratio_units("w", "abc", [1, 2, 4], [1, 1, 1]), ratio_units("w", "abc", [-1, -2, -4], [1, 1, 1]), np.abs
+    )
+    assert mirrored is not None
+    assert (mirrored.p_moved, mirrored.p_distance, mirrored.strength) == (0.25, 1.0, 0.0)
+    assert moments(zeros) == (0.0, 0.0, 2)
+    assert effect_size_interval(zeros, zeros) is None
+    constant = np.stack([zeros, np.ones(3)], axis=1)
+    assert jackknife_interval(lambda sums: sums[:, 0] / sums[:, 1], constant, scale="log") == (0.0, 0.0)
+
+
+def test_units_without_numbers_are_not_exchanged() -> None:
+    """Two of fourteen units have only zeros: the exchanges of the others are few enough to make all."""
+    rng = np.random.default_rng(0)
+    above, later, below = rng.normal(size=14), rng.normal(size=14), np.ones(14)
+    for column in (above, later, below):
+        column[12:] = 0.0
+    names = [f"w{number}" for number in range(14)]
+    every = exchange_test(ratio_units("w", names, above, below), ratio_units("w", names, later, below), np.abs)
+    fewer = exchange_test(
+        ratio_units("w", names[:12], above[:12], below[:12]),
+        ratio_units("w", names[:12], later[:12], below[:12]),
+        np.abs,
+    )
+    assert every is not None
+    assert fewer is not None
+    assert (every.p_moved, every.p_distance) == (fewer.p_moved, fewer.p_distance)

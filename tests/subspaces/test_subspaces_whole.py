@@ -262,3 +262,7 @@ def test_what_counts_as_equal_depends_on_the_length_of_the_vectors(factor: float
     assert flat.params["separation"] is None
     with pytest.raises(eh.EvenhandError, match="both sides have the same vectors"):
         differences.refuse_equal(np.zeros((2, 3)), np.zeros((2, 3)), what="zeros")
+    with pytest.raises(eh.EvenhandError, match="names: all differences are equal"):
+        subspaces.names(v, ["h"], ["h"], 1, centre=False)
+    with pytest.raises(eh.EvenhandError, match="group-means: all groups have the same mean"):
+        subspaces.group_means(v, {"x": ["h"], "y": ["h"]})

@@ -389,3 +389,11 @@ def test_what_counts_as_equal_depends_on_the_length_of_the_vectors(factor: float
     flat = factor * (1 + 1e-15 * np.arange(4))
     assert weat.effect_size_interval(flat, flat + factor) is None
     assert weat.effect_size_interval(factor * (1 + 1e-9 * np.arange(4)), scores) is not None
+
+
+def test_two_vectors_of_length_0_are_the_same() -> None:
+    zero = np.zeros(2)
+    assert located_query.same_direction(zero, zero)
+    assert same.components(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])).tolist() == [[1.0, -1.0]]
+    v = eh.Vectors(["a", "b", "c", "d"], [[1, 0], [0, 1], [0, 0], [0, 0]])
+    assert ripa.pair_differences(v, Pairs("pairs", [("a", "b"), ("c", "d")]))[1] == (("a", "b"),)
