@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from evenhand.measures.association.weat import _moments, effect_size_interval
-from evenhand.stats import cluster_moments, correlation_p, jackknife_interval, permutation_test
+from evenhand.stats import cluster_moments, correlation_p, jackknife_interval, permutation_test, spearman
 from evenhand.stats.group_rates import (
     Estimates,
     GroupCounts,
@@ -22,7 +22,7 @@ from evenhand.stats.group_rates import (
 )
 from evenhand.stats.means import combined, moments
 from evenhand.stats.permutation import interaction_test, partition_test, relabelling_p
-from evenhand.stats.units import exchange_test, null_p, ratio_units
+from evenhand.stats.units import STATISTICS, exchange_test, null_p, ratio_units
 
 seeds = st.integers(0, 1_000)
 
@@ -228,3 +228,29 @@ def test_units_without_numbers_are_not_exchanged() -> None:
     assert every is not None
     assert fewer is not None
     assert (every.p_moved, every.p_distance) == (fewer.p_moved, fewer.p_distance)
+
+
+@given(seeds, st.integers(3, 8))
+def test_statistics_of_sums_are_those_of_the_values(seed: int, n: int) -> None:
+    """The sums are those of the values as they are: neither centred nor scaled."""
+    rng = np.random.default_rng(seed)
+    x, y, ones = rng.normal(3.0, 2.0, n), rng.normal(-1.0, 0.5, n), np.ones(n)
+    both = np.array([each.sum() for each in (ones, x, y, x * y, x * x, y * y)])[None]
+    assert STATISTICS["pearson"](both) == pytest.approx(np.corrcoef(x, y)[0, 1])
+    assert STATISTICS["slope"](both) == pytest.approx(np.polyfit(x, y, 1)[0])
+    sides = np.array([each.sum() for each in (ones, x, x * x, ones, y, y * y)])[None]
+    pooled = np.concatenate([x, y])
+    assert STATISTICS["effect-size"](sides) == pytest.approx((x.mean() - y.mean()) / pooled.std())
+    assert STATISTICS["ratios"](np.array([[n, x.sum(), 2.0, y.sum()]])) == pytest.approx(x.mean() + y.sum() / 2)
+    assert STATISTICS["exp-ratio"](np.array([[n, x.sum()]])) == pytest.approx(np.exp(x.mean()))
+    rates = np.array([[4.0, 1.0, 5.0, 4.0, 8.0, 2.0, 2.0, 1.0]])  # .25 and .8, then .25 and .5
+    assert STATISTICS["rate-range"](rates) == pytest.approx(0.55)
+    assert STATISTICS["rate-quotient"](rates) == pytest.approx(0.25 / 0.8)
+    assert STATISTICS["lowest-rate"](rates) == pytest.approx(0.25)
+    assert STATISTICS["worst-rate-range"](rates) == pytest.approx(0.55)
+    assert STATISTICS["worst-rate-quotient"](rates) == pytest.approx(0.25 / 0.8)
+
+
+def test_the_rank_correlation_of_three_points_has_no_interval_whatever_is_drawn() -> None:
+    for seed in range(20):
+        assert spearman([1.0, 2.0, 3.0], [1.0, 3.0, 2.0], count=10, seed=seed).interval is None

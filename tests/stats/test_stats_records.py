@@ -350,6 +350,8 @@ def test_rates_of_groups() -> None:
             group_rates.simultaneous_quantile(families, level=0.9, seed=2)
             for families in ([three.errors], [two.errors, three.errors], [two.errors], [two.errors[:1]])
         ],
+        "low quantile": lambda: group_rates.simultaneous_quantile([three.errors], level=0.05),
+        "groups of one": lambda: group_rates.independence_p([counted((1, 1), (3, 9), (2, 8))]),
         "quantile by default": lambda: group_rates.simultaneous_quantile([three.errors]),
         "range": lambda: [group_rates.range_limits(each) for each in (two.estimates(), three.estimates(), limits)],
         "quotient": lambda: [

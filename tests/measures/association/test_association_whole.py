@@ -186,6 +186,9 @@ def test_same() -> None:
         },
         "positive last": lambda: measure(v, words, concept=Concept("c", COLOUR.groups, positive="blue"), combine="sum"),
         "a group twice": lambda: measure(v, words, concept=twice),
+        "up to 1": lambda: (
+            measure(ZERO, ["a", "e", "f", "b", "i"], concept=Concept("c", {"x": ["a"], "y": ["h"]})).interval
+        ),
         "required": lambda: measure(v, words, concept=GENDER, min_share=0.9),
         "one group": lambda: measure(v, words, concept=ALONE),
         "equal groups": lambda: measure(v, words, concept=Concept("c", {"x": ["ruby"], "y": ["ruby"], "z": ["jade"]})),

@@ -22,6 +22,7 @@ PLANE = eh.Vectors(
     ["a", "b", "c", "d", "e", "f", "g"], [[1, 0], [0, 1], [1, 1], [2, 0], [-1, 1], [0, 0], [1, 1e-5]], name="plane"
 )
 AB = Concept("ab", {"x": ["a"], "y": ["b"]}, [("a", "b")], specific=["a", "b"])
+FEW_PAIRS = Concept("few", GENDER.groups, [("she", "he"), ("gone", "man"), ("girl", "lost")])
 NO_LIST = Concept("no list", GENDER.groups, PAIRS[:2])
 
 
@@ -45,6 +46,8 @@ def test_direct_bias() -> None:
         ),
         "required": lambda: measure(v, MIXED[-4:], concept=GENDER, min_share=0.9),
         "alone": lambda: measure(v, JOBS, concept=ALONE),
+        "few pairs": lambda: measure(v, JOBS[:3], concept=FEW_PAIRS),
+        "few pairs, given": lambda: measure(v, JOBS[:3], concept=FEW_PAIRS, subspace=given).value,
         "negative": lambda: measure(v, JOBS, concept=GENDER, c=-0.1),
         "other dimension": lambda: measure(PLANE, ["a"], concept=AB, direction="original", reference=v),
     }
@@ -168,7 +171,7 @@ def test_proximity() -> None:
             proximity_bias.incoming_edges(graph, 4), proximity_bias.incoming_edges(graph, 4, flags),
             *(proximity_bias.node_weights(graph, flags, 4, unvisited) for unvisited in (0, 1)),
         ],
-        "ratio": lambda: proximity_bias._ratio(np.array([[1.0, 2.0], [1.0, 0.0]])),
+        "ratio": lambda: proximity_bias._ratio(np.array([[1.0, 2.0], [1.0, 0.0], [0.2, 0.5]])),
     }  # fmt: skip
     check("proximity", calls)
 
@@ -388,3 +391,13 @@ def test_biased_words() -> None:
         "described": lambda: biased_words.describe_direction(biased_words.concept_direction(v, GENDER, how="pair")),
     }  # fmt: skip
     check("biased words", calls)
+
+
+def test_of_many_words_two_hundred_a_side_are_items() -> None:
+    names = [f"w{chr(97 + row // 26)}{chr(97 + row % 26)}" for row in range(440)]
+    rows = np.random.default_rng(0).normal(size=(442, 3))
+    v = eh.Vectors(["she", "he", *names], rows)
+    concept = Concept("pair", {"x": ["she"], "y": ["he"]})
+    found = measures.clustering(v, names, per_side=215, runs=1, starts=1, concept=concept)
+    assert (found.n, len(found.items)) == (430, 400)
+    assert [item["value"] > 0 for item in found.items] == [True] * 200 + [False] * 200

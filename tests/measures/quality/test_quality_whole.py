@@ -69,6 +69,7 @@ def test_similarity() -> None:
         "empty frame": lambda: measure(v, pl.DataFrame({"a": [], "b": [], "r": []})),
         "unknown": lambda: measure(v, "rg-66"),
         "unknown file": lambda: measure(v, "no/rg-65.txt"),
+        "unknown place": lambda: measure(v, "no/rg-65"),
         "unknown file here": lambda: measure(v, "rg-65.txt"),
         "catalogue": lambda: rated_sets.rated_pairs("mc-30").pairs,
         "ratings": lambda: rated_sets.rated_pairs("rg-65").ratings,
@@ -77,6 +78,9 @@ def test_similarity() -> None:
             rated_sets.rank_interval(np.array(x), np.array(y), seed=1)
             for x, y in (([1.0, 2, 3, 5], [2.0, 1, 1, 4]), ([1.0, 2], [1.0, 2]), ([1.0, 1, 2], [3.0, 1, 1]))
         ],
+        "interval of three rows, of which few draws have one": lambda: rated_sets.rank_interval(
+            np.arange(3.0), np.array([1.0, 3.0, 2.0]), seed=78
+        ),
         "correlations": lambda: rated_sets.correlations(
             np.array([1.0, 2, 2, 4]), np.array([3.0, 1, 2, 4]), np.array([[1, 1, 1, 1], [2, 0, 1, 1], [0, 4, 0, 0], [0, 2, 2, 0]])
         ),
