@@ -165,6 +165,7 @@ def test_proximity() -> None:
         "gipe, sample": lambda: gipe(v, sample=7, k=3, concept=GENDER, seed=4),
         "gipe, given": lambda: gipe(v, JOBS, k=3, subspace=Subspace.given(np.eye(8)[0]), concept=GENDER).params,
         "gipe, nobody": lambda: gipe(v, FEMALE, k=2, pool=JOBS, unvisited=0, concept=GENDER),
+        "gipe, nobody in a full graph": lambda: gipe(v, FEMALE, k=11, pool=JOBS, unvisited=0, concept=GENDER),
         "gipe, unvisited": lambda: gipe(v, FEMALE, k=2, pool=JOBS, concept=GENDER),
         "gipe, weight of 2": lambda: proximity_bias.gipe.__wrapped__(None, v, unvisited=2),  # type: ignore[attr-defined]
         "edges": lambda: [
@@ -192,6 +193,9 @@ def test_clustering() -> None:
         "per side of 0": lambda: measure(v, JOBS, per_side=0, runs=1, concept=GENDER),
         "equal words": lambda: measure(
             v.with_matrix(np.where(np.arange(len(v))[:, None] < 12, v.matrix, 1.0)), [*JOBS, *GOOD], reference=v, concept=GENDER
+        ),
+        "long and equal": lambda: separability.two_means(
+            1e4 * (1 + 1e-7 * np.eye(4)), normalise=False, runs=1, starts=1, seed=0
         ),
         "required": lambda: measure(v, MIXED[-3:], concept=GENDER, min_share=0.9),
         "runs": lambda: measure(v, JOBS, runs=0),
