@@ -82,3 +82,10 @@ def test_what_cannot_be_is_named() -> None:
         learn(V, concept(), "names")
     with pytest.raises(UsageError, match="'pair' has no option k=2"):
         learn(V, concept(), "pair", k=2)
+
+
+@pytest.mark.parametrize("how", ["pair", "span", "two-means", "group-means", "classifier"])
+def test_centring_is_refused_where_it_has_no_effect(how: str) -> None:
+    with pytest.raises(UsageError, match=f"'{how}' has no option centre=True"):
+        learn(V, concept(), how, centre=True)
+    assert learn(V, concept(), how, centre=False).how == how

@@ -106,7 +106,7 @@ def leave_one_out(units: int) -> Rows:
 
 def _bias(drawn: Vector64, observed: float) -> float:
     """Return z0: the normal quantile of the share of bootstrap values below the observed one, ties counted half."""
-    if not len(drawn) or not np.isfinite(observed):
+    if not len(drawn):
         return np.nan
     share = float(((drawn < observed).mean() + (drawn <= observed).mean()) / 2)
     return normal_quantile(share) if 0 < share < 1 else np.nan

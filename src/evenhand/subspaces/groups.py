@@ -67,7 +67,7 @@ def group_means(
     centred = means - means.mean(axis=0)
     if np.abs(centred).max() <= SAME_WORD * np.abs(means).max():
         raise DegenerateError("group-means: all groups have the same mean", hint="give groups of different words")
-    most = min(len(kept) - 1, int(np.linalg.matrix_rank(centred, rtol=SAME_WORD)))
+    most = int(np.linalg.matrix_rank(centred, rtol=SAME_WORD))
     params = {"normalise": normalise, "n": [len(group) for group in rows], "groups": list(kept), "left_out": missing}
     coverage = sum(coverages.values(), Coverage(()))
     return principal(

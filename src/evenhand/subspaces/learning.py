@@ -150,10 +150,13 @@ def _estimator(how: str) -> Callable[[Vectors, Any, EstimationPlan], Subspace]:
     return ESTIMATORS[how]
 
 
+USUAL: Mapping[str, bool | int] = {"k": 1, "centre": False, "normalise": False}
+
+
 def _options(plan: EstimationPlan, *accepted: str) -> dict[str, Any]:
     """Return the options that the estimator accepts; raise `UsageError` for any other option."""
     for name, value in plan.options.items():
-        if name not in accepted and value not in (False, 1):
+        if name not in accepted and value != USUAL[name]:
             raise UsageError(f"the estimator {plan.how!r} has no option {name}={value!r}")
     return {name: value for name, value in plan.options.items() if name in accepted}
 

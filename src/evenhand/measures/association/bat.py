@@ -16,7 +16,6 @@ from evenhand.stats.units import mean_units
 from evenhand.words import Query
 
 CELLS_AT_ONCE = 4 << 20  # comparisons held at once
-FEWEST = 3  # one or two words leave nothing to resample
 INFO = Info(
     id="bat",
     title="Bias Analogy Test",

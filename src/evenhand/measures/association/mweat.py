@@ -22,7 +22,6 @@ from evenhand.words import pairs as find_pairs
 
 CODES = ("de", "es", "fr", "it", "ru")
 FORMS = {f"occupation-forms-{code}": f"gender-{code}" for code in CODES}
-DRAWS = 10_000
 INFO = Info(
     id="mweat",
     title="Modified WEAT for words with two forms",

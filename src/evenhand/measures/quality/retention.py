@@ -178,6 +178,8 @@ def sentence_interval(now: Matrix64, before: Matrix64, seed: int) -> Interval:
         first, second = np.triu_indices(len(rows), 1)
         kept = rows[first] != rows[second]
         i, j = rows[first[kept]], rows[second[kept]]
+        if not len(i):  # few sentences, of which one was drawn every time
+            return np.nan
         return float(spearman_rows(now[i, j][None], before[i, j][None])[0])
 
     values: Vector64 = np.array([rho(rows) for rows in resamples(len(now), DRAWS, seed=seed)])
