@@ -18,7 +18,7 @@ import numpy as np
 
 from evenhand.errors import EvenhandError
 
-RECORD = Path(__file__).with_name("recorded_measures.json")
+RECORD = Path(__file__).with_name("recorded_vector_measures.json")
 RELATIVE, ABSOLUTE = 1e-6, 1e-8  # sums differ between processors
 LEFT_OUT = ("definition",)  # a new number of a definition is no new result
 
