@@ -74,7 +74,7 @@ def leaves(value: object, name: str = "") -> Iterator[tuple[str, Leaf]]:
                 yield from leaves(part, f"{name}.{key}")
     elif isinstance(value, np.ndarray):
         yield from leaves(value.tolist(), name)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) <= 4:
+    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) <= 2:
         yield f"{name}.length", float(len(value))
         for number, part in enumerate(value):
             yield from leaves(part, f"{name}[{number}]")

@@ -30,7 +30,7 @@ TESTED = (
 LEFT_OUT = ("architecture", "benchmarks", "docs", "faults", "fuzz", "mutants", "rivals", "scripts", "web")
 BUDGET = 10  # seconds of processor time of the tests that one mutant runs at most
 # Tests that read what is declared, such as defaults of parameters, without running it.
-DECLARED = ("tests/docs/test_registry_pages.py", "tests/test_defaults.py")
+DECLARED = ("tests/docs/test_registry_pages.py", "tests/test_defaults.py", "tests/measures/test_constants.py")
 OPTIONS = (
     "-q",
     "-p",

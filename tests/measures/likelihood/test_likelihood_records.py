@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, is_dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +28,11 @@ from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence
 from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.likelihood.winobias import read_winobias
 from evenhand.measures.likelihood.winogender import WinogenderSentence, read_winogender, winogender_measurements
+from meaningless import number, plain
 from recorded_numbers import check_whole
 from scripted_model import ScriptedCausalModel, ScriptedModel
 
 FILLS = ("grump", "nurse", "doctor", "teacher", "drivers", "big bore")
-
-
-def number(*parts: object) -> float:
-    """Return a number in [0, 1) that depends on its arguments in no meaningful way."""
-    digest = hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=4).digest()
-    return int.from_bytes(digest, "big") / 2**32
 
 
 def coarse(tokens: list[str], index: int) -> float:
@@ -65,19 +59,6 @@ class Continuing(ScriptedCausalModel):
 
     def generate(self, samples: int = 1, tokens: int = 1, *, seed: int = 0, start: str = "") -> list[str]:
         return [" ".join(sorted(FILLS, key=lambda f: number(f, start, seed, n))[:tokens]) for n in range(samples)]
-
-
-def plain(value: Any) -> Any:
-    """Return measurements and dataclasses as plain data."""
-    if isinstance(value, measures.Measurement):
-        return value.to_dict()
-    if is_dataclass(value) and not isinstance(value, type):
-        return asdict(value)
-    if isinstance(value, dict):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 # BBQ ----------------------------------------------------------------------------------------------------------------
@@ -133,9 +114,7 @@ def bbq_cases(tmp: Path) -> dict[str, Any]:
     return {
         "mixed ambiguous": bbq_measurements(bbq_call(), both, scores_of(both), "ambig", "-sum", "paper"),
         "mixed disambiguated": bbq_measurements(bbq_call(), both, scores_of(both), "disambig", "", "paper"),
-        "all known": bbq_measurements(
-            bbq_call(), fair, scores_of(fair)[[5, 6, 7, 9] * 3], "ambig", "", "paper"
-        ),
+        "all known": bbq_measurements(bbq_call(), fair, scores_of(fair)[[5, 6, 7, 9] * 3], "ambig", "", "paper"),
         "nobody": bbq_measurements(bbq_call(), fair, nobody, "ambig", "", "paper"),
         "one template": bbq_measurements(bbq_call(), ambiguous, np.array(one_names), "ambig", "", "paper"),
         "against": bbq_measurements(bbq_call(), fair, against, "ambig", "", "paper"),
