@@ -56,7 +56,7 @@ def check_whole(part: str, value: object) -> None:
         for name in {**known, **found}
         if not _same(found.get(name), known.get(name))
     }
-    assert differing == {}
+    assert differing == {}, dict(list(differing.items())[:9])
     assert list(found) == list(known)
 
 

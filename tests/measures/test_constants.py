@@ -42,6 +42,9 @@ def is_plain(value: object) -> bool:
 
 
 def shown(value: object) -> str:
+    """Return a value as a text, sets in order."""
+    if isinstance(value, dict):
+        return repr({key: shown(part) for key, part in value.items()})
     return repr(sorted(value, key=repr)) if isinstance(value, frozenset) else repr(value)
 
 
