@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,58 +40,73 @@ def check(part: str, value: object) -> None:
 
 
 WHOLE = RECORD.with_name("recorded_measures.json")
+SHORT = 2  # entries of a list that is recorded as it is; of others length, sums and order
 LONGEST = 100  # characters of a text that is recorded as it is; of others a digest
-Leaf = float | str
 
 
 def check_whole(part: str, value: object) -> None:
     """Compare all of some plain data with the recorded ones: numbers, texts, what is missing, and the order."""
-    found = {name: leaf if isinstance(leaf, str) else float(f"{leaf:.9g}") for name, leaf in leaves(value)}
+    found = summary(value)
     record = json.loads(WHOLE.read_text(encoding="utf-8")) if WHOLE.exists() else {}
     if os.environ.get("RECORD_NUMBERS"):
         record = dict(sorted({**record, part: found}.items()))
         WHOLE.write_text(json.dumps(record, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
-    known: dict[str, Leaf] = record[part]
-    differing = {
-        name: (found.get(name), known.get(name))
-        for name in {**known, **found}
-        if not _same(found.get(name), known.get(name))
-    }
-    assert differing == {}, dict(list(differing.items())[:9])
-    assert list(found) == list(known)
+    differing = list(differences(found, record[part]))
+    assert not differing, differing[:9]
 
 
-def _same(found: Leaf | None, known: Leaf | None) -> bool:
-    if isinstance(found, float) and isinstance(known, int | float):
-        return math.isclose(found, known, rel_tol=1e-6, abs_tol=1e-9)
-    return found == known
+def summary(value: object) -> Any:
+    """Return plain data with nine digits of each number, long lists as their sums, and long texts as a digest."""
+    if isinstance(value, Mapping):
+        return {key: summary(part) for key, part in value.items() if key != "definition"}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [summary(part) for part in value] if len(value) <= SHORT else _summed(value)
+    if isinstance(value, float):
+        return float(f"{value:.9g}") if math.isfinite(value) else str(value)
+    return value if isinstance(value, int | None) else _shortened(str(value))
 
 
-def leaves(value: object, name: str = "") -> Iterator[tuple[str, Leaf]]:
-    """Yield every number and text of plain data with its place; of long lists their numbers as `numbers` does."""
+def _summed(values: Sequence[object]) -> dict[str, object]:
+    parts = [dict(numbers(value)) for value in values]
+    columns: dict[str, list[float]] = {}
+    for key in sorted({key for part in parts for key in part}):
+        column = np.array([part.get(key, 0.0) for part in parts])
+        sums = column.sum(), (column**2).sum(), column @ np.arange(1, len(column) + 1)
+        columns[key] = [float(f"{number:.9g}") for number in sums]
+    texts = "; ".join(text for value in values for text in _texts(value))
+    return {"length": len(values), **columns, "texts": _shortened(texts)}
+
+
+def _texts(value: object, name: str = "") -> Iterator[str]:
     if isinstance(value, Mapping):
         for key, part in value.items():
-            if key != "definition":
-                yield from leaves(part, f"{name}.{key}")
-    elif isinstance(value, np.ndarray):
-        yield from leaves(value.tolist(), name)
-    elif isinstance(value, Sequence) and not isinstance(value, str) and len(value) <= 2:
-        yield f"{name}.length", float(len(value))
-        for number, part in enumerate(value):
-            yield from leaves(part, f"{name}[{number}]")
+            yield from _texts(part, f"{name}.{key}")
     elif isinstance(value, Sequence) and not isinstance(value, str):
-        yield from _of_list(value, name)
-        texts = [f"{place}={leaf}" for one in value for place, leaf in leaves(one) if isinstance(leaf, str)]
-        if texts:
-            yield f"{name}.texts", _shortened("; ".join(texts))
-    elif isinstance(value, int | float) and math.isfinite(value):
-        yield name, float(value)
-    else:
-        yield name, _shortened(str(value))
+        for part in value:
+            yield from _texts(part, name)
+    elif not isinstance(value, int | float) or not math.isfinite(value):
+        yield f"{name}={value}"
 
 
 def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def differences(found: Any, known: Any, place: str = "") -> Iterator[tuple[str, object, object]]:
+    """Yield the places where two summaries differ, with what is there."""
+    if isinstance(found, dict) and isinstance(known, dict):
+        if list(found) != list(known):
+            yield place, list(found), list(known)
+        for key in found.keys() & known.keys():
+            yield from differences(found[key], known[key], f"{place}.{key}")
+    elif isinstance(found, list) and isinstance(known, list) and len(found) == len(known):
+        for number, parts in enumerate(zip(found, known, strict=True)):
+            yield from differences(*parts, f"{place}[{number}]")
+    elif isinstance(found, int | float) and isinstance(known, int | float):
+        if not math.isclose(found, known, rel_tol=1e-6, abs_tol=1e-9):
+            yield place, found, known
+    elif found != known:
+        yield place, found, known
 
 
 def numbers(value: object, name: str = "") -> Iterator[tuple[str, float]]:
