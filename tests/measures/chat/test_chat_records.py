@@ -63,7 +63,8 @@ def shares(clear: float = 0.9) -> Callable[[str, Sequence[str]], list[float]]:
 def counted(text: str, options: Sequence[str]) -> list[float]:
     """Shares of ten answers; of some texts none is one of the options."""
     first = int(8 * number(text)) / 10
-    return [0.0] * len(options) if number(text, "none") < 0.1 else [first, *[0.1] * (len(options) - 1)]
+    rest = 0.2 / (len(options) - 1)
+    return [0.0] * len(options) if number(text, "none") < 0.1 else [first, *[rest] * (len(options) - 1)]
 
 
 def writing(text: str) -> str:
@@ -87,6 +88,7 @@ def people_cases(tmp: Path) -> dict[str, Any]:
         "own, names": measures.decisions(chat, own, naming="names", sample=30, seed=2),
         "own, few answers": measures.decisions(few, own, sample=16),
         "own, counted": measures.decisions(TextChat(counted, samples=10), own, concept="race", sample=24, seed=1),
+        "own, counted points": measures.decisions(TextChat(counted, samples=10), own, answer="number", sample=20),
         "two scenarios": measures.decisions(chat, short, sample=12),
         "shipped, three groups": measures.decisions(chat, concept="religion", naming="explicit", sample=40, seed=3),
         "shipped, points": measures.decisions(chat, answer="number", sample=50),
