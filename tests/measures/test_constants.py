@@ -57,6 +57,16 @@ def defaults(thing: Any) -> str:
     return ", ".join(f"{name}={shown(value)}" for name, value in given)
 
 
+def compared(thing: type) -> str:
+    """Say what decides whether two records are equal, and what is not shown of one."""
+    if not is_dataclass(thing):
+        return ""
+    hidden = [
+        f"{field.name} {field.compare} {field.repr}" for field in fields(thing) if not (field.compare and field.repr)
+    ]
+    return "; ".join(["equal by identity" if thing.__eq__ is object.__eq__ else "equal by fields", *hidden])
+
+
 def declared(info: Info) -> str:
     values = [(field.name, getattr(info, field.name)) for field in fields(info)]
     return ", ".join(f"{name}={shown(value)}" for name, value in values if is_plain(value) and name not in TOLD)
@@ -73,7 +83,7 @@ def written(module: ModuleType) -> Iterator[tuple[str, str]]:
         elif inspect.isfunction(value) and value.__module__ == module.__name__:
             yield name, defaults(value)
         elif inspect.isclass(value) and value.__module__ == module.__name__:
-            yield name, defaults(value)
+            yield name, f"{defaults(value)} {compared(value)}".strip()
             for method, call in vars(value).items():
                 if inspect.isfunction(call) or isinstance(call, classmethod | staticmethod):
                     yield f"{name}.{method}", defaults(call)

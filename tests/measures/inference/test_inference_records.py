@@ -315,3 +315,22 @@ def test_a_part_of_a_spread_without_draws_is_students_interval() -> None:
     half = student.ppf(0.975, 2) * np.std(values, ddof=1) / 3**0.5
     found = spread_of(values, None, (-10.0, 10.0))
     assert found.interval == pytest.approx((np.mean(values) - half, np.mean(values) + half))
+
+
+def test_a_probe_of_one_pair_has_the_answer_to_it() -> None:
+    one = asked({"f": 1}, others=1, foods=1)
+    found = probe(always([0.2, 0.7, 0.1]), one, controls=False)
+    assert found.n_pairs == 1
+    assert found.neutrality.net_neutral.value == pytest.approx(0.7)
+    assert found.accuracy == 1.0
+    assert found.gap is None
+
+
+def test_conditions_of_which_one_has_no_draws_are_compared_by_seeds() -> None:
+    drawn, plainly = (
+        probe_seeds([model("one"), model("two")], PROBES["large"], draws=draws, controls=False) for draws in (20, 0)
+    )
+    for before, after in ((drawn, plainly), (plainly, drawn)):
+        spread = compare(before, after).differences["net_neutral"]
+        assert (spread.mean, spread.interval) == (0, (0, 0))
+    assert compare(plainly, drawn).differences.keys() == compare(drawn, plainly).differences.keys()
