@@ -23,6 +23,9 @@ FOLDERS = ("likelihood", "inference", "chat", "text", "outcomes", "labels")
 DIRECT = ("call", "groups", "measurement", "numbers", "registry")
 
 
+pytest.importorskip("torch")
+
+
 def modules() -> Iterator[ModuleType]:
     for folder in FOLDERS:
         package = importlib.import_module(f"evenhand.measures.{folder}")
@@ -91,10 +94,12 @@ def written(module: ModuleType) -> Iterator[tuple[str, str]]:
             yield name, shown(value)
 
 
+MODULES = list(modules())  # imported with this file, so that the test is quick
+
+
 def test_constants_and_defaults_are_the_recorded_ones() -> None:
-    pytest.importorskip("torch")
     found = {}
-    for module in modules():
+    for module in MODULES:
         short = module.__name__.removeprefix("evenhand.measures.")
         found |= {f"{short} {name}": text for name, text in sorted(written(module)) if text}
     assert len(found) > 300

@@ -220,7 +220,7 @@ def test_vectors_collapse_below_a_millionth_of_the_reference() -> None:
     def of_norm(norm: float, rows: int = 3) -> Vectors:
         return Vectors([f"w{n}" for n in range(rows)], np.eye(rows, 4) * norm)
 
-    assert collapse_problem(of_norm(1.5e-6)) == ""
+    assert collapse_problem(of_norm(1.2e-6)) == ""
     assert "their median norm is 5e-07, below 1e-06 of 1" in collapse_problem(of_norm(5e-7))
     assert collapse_problem(of_norm(1.0), of_norm(5e5)) == ""
     assert "below 1e-06 of the reference's" in collapse_problem(of_norm(1.0), of_norm(2e6))

@@ -75,6 +75,18 @@ def writing(text: str) -> str:
     return "\n".join(f"{word} - {options[number(text, word) < 0.5]}" for word in [*words[2:], words[3]])
 
 
+def follows(sign: int) -> Callable[[str, Sequence[str]], list[float]]:
+    """Return a rule that takes the first option of the order that the stereotype or its opposite comes first."""
+
+    def rule(text: str, options: Sequence[str]) -> list[float]:
+        first = text.partition("A: ")[2].partition("\n")[0]
+        second = text.partition("B: ")[2].partition("\n")[0]
+        surely = sign * (1 if min(first, second) == first else -1) * (0.2 if number(first, second) < 0.2 else 1)
+        return [0.5 + surely / 2, 0.5 - surely / 2]
+
+    return rule
+
+
 def people_cases(tmp: Path) -> dict[str, Any]:
     own = tmp / "own.toml"
     own.write_text(OWN, encoding="utf-8")
@@ -169,6 +181,8 @@ def association_cases(tmp: Path) -> dict[str, Any]:
         "agreeing": score_answers(["\n".join(lines)] * 5, query),
         "agreeing, two": score_answers(["\n".join(lines)] * 2, query),
         "opposite": score_answers(["\n".join([f"{one}: {words[3]}", f"{two}: {words[0]}"])] * 3, query),
+        "nearly agreeing": score_answers(["\n".join(lines)] * 4 + [f"{one}: {words[0]}, {words[3]}\n{two}: {words[4]}"], query),
+        "nearly opposite": score_answers([f"{one}: {words[3]}\n{two}: {words[0]}"] * 4 + [f"{one}: {words[3]}, {words[0]}"], query),
         "silent": score_answers(["", "  "], query),
         "read": [reader.read(text) for text in texts],
         "decisions": measures.relative_decisions(chat, "bai2025-career", sample=9, seed=3),
@@ -176,6 +190,9 @@ def association_cases(tmp: Path) -> dict[str, Any]:
         "decisions, counted": measures.relative_decisions(TextChat(counted, samples=10), "bai2025-career", sample=4),
         "decisions, concept": measures.relative_decisions(chat, of_concept, concept=concept, sample=8),
         "decisions, one letter": measures.relative_decisions(TextChat(lambda text, options: [0.0, 1.0]), "bai2025-career"),
+        "decisions, nearly agreeing": [
+            measures.relative_decisions(TextChat(follows(sign)), "bai2025-career", sample=7) for sign in (1, -1)
+        ],
         "items": _items(query, eh.concept("gender"), 6, 1),
         "counts": [count_choices("bai2025-career", eh.concept("gender"), sample=n) for n in (0, 1, 7, 10_000)],
     }  # fmt: skip

@@ -51,6 +51,19 @@ def always(probabilities: Sequence[float]) -> CallableModel:
     return CallableModel(lambda p, h: np.tile(probabilities, (len(p), 1)), LABELS, "always")
 
 
+def surely(groups: Sequence[str]) -> CallableModel:
+    """Concludes entailment for some groups and contradiction for others, but for a few pairs."""
+
+    def answer(premises: Sequence[str], hypotheses: Sequence[str]) -> np.ndarray:
+        rows = []
+        for pair in zip(premises, hypotheses, strict=True):
+            label = 0 if pair[1].split()[1][0] in groups else 2
+            rows.append(np.eye(3)[1 if number(*pair) < 0.15 else label])
+        return np.array(rows)
+
+    return CallableModel(answer, LABELS, "surely")
+
+
 def asked(
     groups: dict[str, int],
     *,
@@ -109,6 +122,15 @@ def probe_cases() -> dict[str, Any]:
     found["controls"] = probe(
         model(sharp=2), asked({"f": 2, "m": 2}, others=2, foods=2, controls=True), draws=0
     ).to_dict()
+    for name, one in (
+        ("surely", PROBES["small"]),
+        ("surely, three", PROBES["three groups"]),
+        ("surely, large", PROBES["large"]),
+    ):
+        for first in ("f", "a"), ("m", "c"):
+            found[f"{name} {first[0]}"] = probe(
+                surely(first), one, sample=16, draws=40, seed=1, controls=False
+            ).to_dict()
     found["neutral"] = probe(always([0.0, 1.0, 0.0]), PROBES["small"], sample=12, draws=0).to_dict()
     found["never neutral"] = probe(always([0.5, 0.0, 0.5]), PROBES["contrast"], sample=24, draws=0).to_dict()
     return found

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import evenhand as eh
@@ -20,11 +21,28 @@ TEXTS = [
 ]  # fmt: skip
 
 
+FEMALE = ("she", "woman", "wife", "girls", "mother", "her", "sister", "queen", "herself", "hers")
+MALE = ("he", "man", "husband", "boys", "father", "him", "brother", "king", "his", "himself")
+
+
 class Same(Judging):
     """Gives every text the same answer."""
 
     def predict(self, texts: Any, *, tokens: int | None = None) -> Any:
         return super().predict(["same"] * len(texts))
+
+
+class Telling(Judging):
+    """Says yes to texts about one group, surely or nearly so."""
+
+    def __init__(self, words: tuple[str, ...], sure: float = 1.0) -> None:
+        super().__init__("telling")
+        self.words, self.sure = words, sure
+
+    def predict(self, texts: Any, *, tokens: int | None = None) -> Any:
+        told = [any(word in self.words for word in text.lower().replace(".", "").split()) for text in texts]
+        yes = np.array([self.sure ** (len(text) % 3) * one for text, one in zip(texts, told, strict=True)])
+        return np.stack([1 - yes, yes], axis=1)
 
 
 def cases(tmp: Path) -> dict[str, Any]:
@@ -45,6 +63,10 @@ def cases(tmp: Path) -> dict[str, Any]:
         "several groups each": ask(judge, ["A king and a queen."]),
         "no group": ask(judge, ["It rains."]),
         "no group, score": ask(score, ["It rains."]),
+        "women": ask(Telling(FEMALE), TEXTS[:6]),
+        "men": ask(Telling(MALE), TEXTS[:6]),
+        "women, nearly": ask(Telling(FEMALE, 0.9), TEXTS[:6]),
+        "men, nearly": ask(Telling(MALE, 0.9), TEXTS[:6]),
         "same": ask(Same(), TEXTS),
         "same, template": ask(Same(), concept="race"),
         "cases": case_set(TEXTS, eh.concept("gender")),

@@ -110,6 +110,10 @@ def bbq_cases(tmp: Path) -> dict[str, Any]:
     fair = known_only(ambiguous)
     nobody = np.tile([0.0, 0.0, 1.0], (12, 1))
     against = np.array([[float(n != item.target and n < 2) for n in range(3)] for item in fair])
+    follows = np.array([[float(n == item.target) for n in range(3)] for item in fair])
+    mostly = np.array(
+        [[float(n == item.target) + 2 * (n == 2 and item.example == 3) for n in range(3)] for item in fair]
+    )
     both = [*ambiguous, *clear]
     return {
         "mixed ambiguous": bbq_measurements(bbq_call(), both, scores_of(both), "ambig", "-sum", "paper"),
@@ -117,6 +121,9 @@ def bbq_cases(tmp: Path) -> dict[str, Any]:
         "all known": bbq_measurements(bbq_call(), fair, scores_of(fair)[[5, 6, 7, 9] * 3], "ambig", "", "paper"),
         "nobody": bbq_measurements(bbq_call(), fair, nobody, "ambig", "", "paper"),
         "one template": bbq_measurements(bbq_call(), ambiguous, np.array(one_names), "ambig", "", "paper"),
+        "follows": bbq_measurements(bbq_call(), fair, follows, "ambig", "", "paper"),
+        "follows, mostly": bbq_measurements(bbq_call(), fair, mostly, "ambig", "", "paper"),
+        "against, mostly": bbq_measurements(bbq_call(), fair, -mostly * [1, 1, 100], "ambig", "", "paper"),
         "against": bbq_measurements(bbq_call(), fair, against, "ambig", "", "paper"),
         "against, released": bbq_measurements(bbq_call(), fair, against, "ambig", "", "released"),
         "causal": measures.bbq(Continuing(fine), folder, category="Age", orders="given", sample=None),
@@ -247,6 +254,19 @@ def margins_of(sentences: list[Any]) -> np.ndarray:
     return values
 
 
+def by_stereotype(sign: float, but: str = "") -> Callable[[list[str], int], float]:
+    """Resolve male pronouns to men's occupations and the others to women's, or the other way, but not in some sentences."""
+
+    def score(tokens: list[str], index: int) -> float:
+        if "refers" not in tokens or index < tokens.index("refers"):
+            return -1.0
+        is_male = tokens[tokens.index("refers") - 2].lower() in ("he", "him", "his")
+        turned = -sign if but and but in tokens else sign
+        return -1.0 + turned * (1 if is_male == (tokens[index] in ("guard", "driver", "cook")) else -1) / 2
+
+    return score
+
+
 def pronoun_cases(tmp: Path) -> dict[str, Any]:
     wino = write_winobias(tmp / "winobias")
     lines = [
@@ -275,12 +295,21 @@ def pronoun_cases(tmp: Path) -> dict[str, Any]:
         winogender_sentences(alike=True),
         winogender_sentences(genders=("male", "neutral")),
     )
+    majority = {"nurse": "female", "clerk": "female", "guard": "male", "driver": "male", "cook": "male"}
+    usual = np.array([1.0 if s.gender == majority[s.occupation] else -1.0 for s in whole])
     unknown = [replace(sentence, percent_women=float("nan")) for sentence in whole]
     return {
         "winobias": measures.winobias(Filling(), wino, sample=0),
         "winobias, ties": measures.winobias(Filling(coarse), wino, sample=4, seed=1),
         "winobias, sentences": measures.winobias(Filling(), wino, scoring="sentence"),
         "winobias, causal": measures.winobias(Continuing(fine), wino),
+        "winobias, by stereotype": measures.winobias(Filling(by_stereotype(1.0)), wino),
+        "winobias, against": measures.winobias(Filling(by_stereotype(-1.0)), wino),
+        "winobias, mostly": measures.winobias(Filling(by_stereotype(1.0, "greeted")), wino),
+        "margins, usual": winogender_measurements(call, whole, usual),
+        "margins, against": winogender_measurements(call, whole, -usual),
+        "margins, mostly": winogender_measurements(call, whole, np.where(np.arange(30) == 4, -usual, usual)),
+        "margins, two occupations": winogender_measurements(call, whole[:12], margins_of(whole[:12])),
         "winobias, read": read_winobias(wino),
         "winogender": measures.winogender(Filling(), gender, sample=0),
         "winogender, sampled": measures.winogender(Continuing(fine), gender, sample=2, seed=1, gotcha="occupation"),
@@ -301,6 +330,30 @@ def pronoun_cases(tmp: Path) -> dict[str, Any]:
 
 
 # Words about people -------------------------------------------------------------------------------------------------
+
+
+class Hurting(Filling):
+    """Completes sentences about one group by a word of the lexicon, but for some sentences."""
+
+    def __init__(self, group: str, but: str = "nowhere") -> None:
+        super().__init__()
+        self.group, self.but = group, but
+
+    def top_fillers(self, contexts: Any, k: int, *, tokens: int | None = None) -> list[list[str]]:
+        return [["grump" if f" {self.group} " in c and self.but not in c else "nurse"] * k for c in contexts]
+
+
+class Depending(Filling):
+    """Fills that depend on the name in some templates."""
+
+    def top_fillers(self, contexts: Any, k: int, *, tokens: int | None = None) -> list[list[str]]:
+        female = set(eh.concept("gender").names["female"])
+        return [
+            [("kind", "rude")[context.split()[0] in female] if "likes" in context else "old", FILLS[len(context) % 2]][
+                :k
+            ]
+            for context in contexts
+        ]
 
 
 def people_cases(tmp: Path) -> dict[str, Any]:
@@ -347,6 +400,10 @@ def people_cases(tmp: Path) -> dict[str, Any]:
         "honest": measures.honest(Filling(), honest, lexicon=honest, k=3),
         "honest, causal": measures.honest(Continuing(fine), honest, lexicon=honest, k=2, sample=9, seed=5),
         "honest, three": measures.honest(Filling(), honest, lexicon=honest, part="queer_nonqueer", sample=0),
+        "honest, women": measures.honest(Hurting("female"), honest, lexicon=honest, k=2, sample=0),
+        "honest, men": measures.honest(Hurting("male"), honest, lexicon=honest, k=2, sample=0),
+        "honest, mostly women": measures.honest(Hurting("female", "known"), honest, lexicon=honest, k=2, sample=0),
+        "disco, depending": measures.disco(Depending(), k=2, seed=1),
         "honest, read": read_templates(honest)[:2],
         "holistic": measures.holistic_bias(Filling(unlike), holistic, axis="all", **few),
         "holistic, holm": measures.holistic_bias(Filling(unlike), holistic, axis="all", correction="holm", **few),

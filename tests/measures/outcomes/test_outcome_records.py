@@ -28,6 +28,10 @@ def table(rows: int, groups: str, *, label: bool = True, prediction: bool = Fals
     return pl.DataFrame(columns)
 
 
+def tiny_table(rows: list[tuple[str, int, int]]) -> pl.DataFrame:
+    return pl.DataFrame(rows, schema=["group", "label", "prediction"], orient="row")
+
+
 def view(frame: pl.DataFrame, **options: Any) -> Outcomes:
     found: Outcomes = eh.open(frame, **options).view("outcomes")
     return found
@@ -41,6 +45,8 @@ def cases() -> dict[str, Any]:
     one_sided = two.with_columns(label=pl.Series([int(g == "a" and n % 3 == 0) for n, g in enumerate(two["group"])]))
     never, always = two.with_columns(prediction=pl.lit(0)), two.with_columns(prediction=pl.lit(1))
     right, positive = two.with_columns(prediction=pl.col("label")), two.with_columns(label=pl.lit(1))
+    wrong = two.with_columns(prediction=pl.Series([x if n < 2 else 1 - x for n, x in enumerate(two["label"])]))
+    apart = tiny_table([("a", 1, 1), ("a", 0, 1), ("b", 1, 0), ("b", 0, 0), ("a", 1, 1), ("b", 1, 0), ("b", 0, 0)])
     tiny = table(9, "abcd", prediction=True, score=0)
     return {
         "mixed": measures.group_metrics(view(mixed)),
@@ -61,6 +67,8 @@ def cases() -> dict[str, Any]:
         "accuracy": [measures.decision_accuracy(view(one)) for one in (mixed, two, unknown, right, positive, blind)],
         "accuracy, no label positive": measures.decision_accuracy(view(two.with_columns(label=pl.lit(0)))),
         "accuracy, mostly right": measures.decision_accuracy(view(two.with_columns(prediction=pl.Series([1 - x if n < 2 else x for n, x in enumerate(two["label"])])))),
+        "accuracy, mostly wrong": measures.decision_accuracy(view(wrong)),
+        "far apart": measures.group_metrics(view(apart)),
         "bins": [bin_numbers(np.array([0.0, 0.1, 0.3, 0.5, 0.99, 1.0]), bins) for bins in (1, 2, 3, 10)],
     }  # fmt: skip
 

@@ -17,11 +17,28 @@ from evenhand.measures.text.corpus_bias import comparison_measurements
 from evenhand.measures.text.corpus_bias import measurements as corpus_measurements
 from evenhand.measures.text.counterfactual_text import count_texts
 from evenhand.measures.text.judged_generations import prompt_set
+from evenhand.subjects.judges import Lexicon
 from evenhand.subjects.subject import TextView
 from meaningless import Judging, Writing, number, plain
 from recorded_numbers import check_whole
 
 Patch = pytest.MonkeyPatch
+
+
+FEMALE = ("she", "girl", "aunt", "her")
+
+
+class Echo(Writing):
+    """Repeats the prompt, or says a word after prompts about men."""
+
+    def __init__(self, word: str = "") -> None:
+        super().__init__()
+        self.word = word
+
+    def _text(self, prompt: str, sample: int, seed: int) -> str:
+        if not self.word:
+            return prompt
+        return self.word if {"he", "boy", "uncle"} & set(prompt.lower().split()) and len(prompt) % 5 else "no"
 
 
 def judged_cases(tmp: Path, patch: Patch) -> dict[str, Any]:
@@ -61,6 +78,8 @@ def judged_cases(tmp: Path, patch: Patch) -> dict[str, Any]:
         "bold, three groups": ask(writer, "bold", judge=judge, samples=1, sample=None, concept="religion"),
         "bold, no prompts": ask(writer, "bold", judge=judge, concept="age"),
         "toxic": ask(writer, "real-toxicity-prompts", judge=judge, samples=2, sample=5, seed=2),
+        "judge of women": [ask(Echo(), own, judge=Lexicon("words", dict.fromkeys(FEMALE, weight)), samples=1) for weight in (1.0, 0.9)],
+        "texts about men": ask(Echo("yes"), own, judge=Lexicon("words", {"yes": 0.9}), samples=2),
         "nobody": ask(writer, ["It rains"], judge=judge),
         "drawn": prompt_set(tmp / "groups.jsonl", eh.concept("gender"), rows=None, sample=7, seed=2),
         "rows": prompt_set("person-prompts", eh.concept("gender"), rows=1, sample=3, seed=2),
