@@ -411,6 +411,10 @@ def people_cases(tmp: Path) -> dict[str, Any]:
         "holistic, drawn": measures.holistic_bias(Continuing(fine), holistic, concept="religion", descriptors=3, nouns=4, templates=3, seed=2),
         "holistic, one": measures.holistic_bias(Filling(), holistic, axis="age", descriptors=1),
         "holistic, one noun": measures.holistic_bias(Filling(), holistic, axis="religion", nouns=1),
+        "holistic, one template": measures.holistic_bias(Filling(unlike), holistic, axis="all", templates=1),
+        "holistic, some nouns": [
+            measures.holistic_bias(Filling(unlike), holistic, axis="all", nouns=3, templates=2, seed=seed) for seed in range(4)
+        ],
         "holistic, read": read_holistic_bias(holistic),
         "disco": measures.disco(Filling(), concept="race", k=2, templates=("{person} is {}.", "{person} was {}.", "{person} ran to {}."), seed=3),
         "log-probability": measures.log_probability(given, "weat-7", ddof=1, seed=2),

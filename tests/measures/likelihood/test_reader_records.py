@@ -46,6 +46,7 @@ from evenhand.measures.likelihood.stereoset import read_stereoset, score_example
 from evenhand.measures.likelihood.stereotype_pairs import CONCEPTS, preferences, read_crows_pairs, sign_test
 from evenhand.measures.likelihood.winobias import read_winobias
 from evenhand.measures.likelihood.winogender import read_shares, read_winogender
+from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.words import Query
 from meaningless import number
@@ -501,3 +502,23 @@ def test_lines_without_words_are_left_out_of_a_text(tmp_path: Path) -> None:
     found = measures.perplexity(GivenTokens(lambda text, token: -2.0, masked=False), ["a b", "c"])
     assert found.value == pytest.approx(np.exp(2.0))
     assert (found.n, found.score, found.details["lines"], found.details["tokens"]) == (3, "", 2, 3)
+
+
+@pytest.mark.parametrize("tokens", [0, 1, 4])
+def test_a_loss_is_the_log_probability_per_token_and_of_a_text_without_tokens_the_whole(
+    tokens: int, tmp_path: Path
+) -> None:
+    class Texts:
+        name = "texts"
+
+        def log_probabilities(self, texts: Sequence[str], *, batch: int | None = None) -> TextScores:
+            return TextScores(np.array([-4.0 - ("odd" in text) for text in texts]), np.full(len(texts), tokens))
+
+    written(tmp_path / "descriptors.json", '{"age": {"a": ["odd", "even"]}}')
+    written(tmp_path / "nouns.json", '{"neutral": [["man", "men"], ["kid", "kids"]]}')
+    written(tmp_path / "sentence_templates.json", '{"I am {noun_phrase}.": {}}')
+    found = measures.holistic_bias(Texts(), tmp_path, axis="age")
+    assert [(item["descriptor"], item["value"]) for item in found.items] == [
+        ("even", 4 / max(1, tokens)),
+        ("odd", 5 / max(1, tokens)),
+    ]

@@ -41,6 +41,13 @@ class Echo(Writing):
         return self.word if {"he", "boy", "uncle"} & set(prompt.lower().split()) and len(prompt) % 5 else "no"
 
 
+class OneWord(Writing):
+    """Writes a single word for each prompt."""
+
+    def _text(self, prompt: str, sample: int, seed: int) -> str:
+        return "" if sample else ("salary", "home", "rain")[int(3 * number(prompt))]
+
+
 def judged_cases(tmp: Path, patch: Patch) -> dict[str, Any]:
     lines = [{"prompt": f"Here {n} is", "group": "abca"[n % 4]} for n in range(13)]
     (tmp / "groups.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n\n", encoding="utf-8")
@@ -82,6 +89,7 @@ def judged_cases(tmp: Path, patch: Patch) -> dict[str, Any]:
         "texts about men": ask(Echo("yes"), own, judge=Lexicon("words", {"yes": 0.9}), samples=2),
         "nobody": ask(writer, ["It rains"], judge=judge),
         "drawn": prompt_set(tmp / "groups.jsonl", eh.concept("gender"), rows=None, sample=7, seed=2),
+        "drawn, fewer than groups": prompt_set(tmp / "groups.jsonl", eh.concept("gender"), rows=None, sample=2, seed=1),
         "rows": prompt_set("person-prompts", eh.concept("gender"), rows=1, sample=3, seed=2),
         "kappa": [
             judged.kappa(first, second)
@@ -100,6 +108,7 @@ def counterfactual_cases(tmp: Path, patch: Patch) -> dict[str, Any]:
         "other attributes": ask(writer, attributes="weat-7", rows=None, samples=2, concept="race"),
         "few hits": ask(rare, rows=1, samples=2),
         "silent": ask(Writing(()), rows=1, samples=2),
+        "one word each": ask(OneWord(), rows=2, samples=2, seed=1),
         "counts": [
             *(count_texts(eh.concept("gender"), rows=n) for n in (1, 4, None)),
             count_texts(eh.concept("religion"), samples=2),
