@@ -21,7 +21,7 @@ from evenhand.measures.chat.discrim_eval import published_cases, read_discrim_ev
 from evenhand.measures.chat.gaps import Cases, gap_over_names, gap_over_scenarios, names_overall_p, overall_p
 from evenhand.measures.chat.relative_decisions import _items, count_choices
 from evenhand.measures.chat.resume_names import count_documents
-from evenhand.measures.chat.word_association import score_answers
+from evenhand.measures.chat.word_association import count_answers, score_answers
 from evenhand.measures.groups import contrasts
 from evenhand.words.scenarios.associations import association_query
 from meaningless import number, plain
@@ -194,6 +194,7 @@ def association_cases(tmp: Path) -> dict[str, Any]:
             measures.relative_decisions(TextChat(follows(sign)), "bai2025-career", sample=7) for sign in (1, -1)
         ],
         "items": _items(query, eh.concept("gender"), 6, 1),
+        "answers": [count_answers("bai2025-career", None, sample=n) for n in (0, 1, None)],
         "counts": [count_choices("bai2025-career", eh.concept("gender"), sample=n) for n in (0, 1, 7, 10_000)],
     }  # fmt: skip
 

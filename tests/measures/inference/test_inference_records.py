@@ -356,3 +356,14 @@ def test_conditions_of_which_one_has_no_draws_are_compared_by_seeds() -> None:
         spread = compare(before, after).differences["net_neutral"]
         assert (spread.mean, spread.interval) == (0, (0, 0))
     assert compare(plainly, drawn).differences.keys() == compare(drawn, plainly).differences.keys()
+
+
+def test_words_that_do_not_differ_within_their_group_are_certain_or_alike() -> None:
+    a, b = np.array([0.2, 0.2, 0.2]), np.array([0.5, 0.5])
+    assert nli_measures._student_p(a, b) == 0.0
+    assert nli_measures._student_p(a, a[:2]) == 1.0
+    c = np.array([0.1, 0.4, 0.3, 0.2])
+    assert nli_measures._student_p(c, b + np.array([0.1, 0.0])) == pytest.approx(
+        ttest_ind(c, b + np.array([0.1, 0.0])).pvalue
+    )
+    assert measures.nli_gap(always([0.2, 0.5, 0.3]), PROBES["large"], label="entailment", sample=None).p_value == 1.0
