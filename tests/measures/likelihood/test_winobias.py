@@ -88,7 +88,7 @@ def test_resolution_by_stereotype_has_a_gap(folder: Path, masked: bool):
     scores = {m.score: m for m in winobias(ScriptedModel(resolve_by_stereotype, masked=masked), folder)}
     assert scores["accuracy-gap-type1"].value == 100
     assert scores["accuracy-gap-type1"].details["accuracy"] == {"pro": 100, "anti": 0}
-    assert scores["accuracy-gap-type1"].p_value == pytest.approx(4 / 6)  # 2 of 4 occupations are female in 6 ways
+    assert scores["accuracy-gap-type1"].p_value == pytest.approx(2 / 6)  # 2 of 4 occupations are female in 6 ways
     assert scores["preferred-type1"].value == 50  # the sentences themselves are equally probable
 
 
