@@ -44,15 +44,28 @@ SHORT = 2  # entries of a list that is recorded as it is; of others length, sums
 LONGEST = 100  # characters of a text that is recorded as it is; of others a digest
 
 
-def check_whole(part: str, value: object) -> None:
+def check_whole(part: str, value: object, *, relative: float = 1e-6) -> None:
     """Compare all of some plain data with the recorded ones: numbers, texts, what is missing, and the order."""
     found = summary(value)
     record = json.loads(WHOLE.read_text(encoding="utf-8")) if WHOLE.exists() else {}
     if os.environ.get("RECORD_NUMBERS"):
         record = dict(sorted({**record, part: found}.items()))
-        WHOLE.write_text(json.dumps(record, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
-    differing = list(differences(found, record[part]))
+        WHOLE.write_text(_written(record), encoding="utf-8")
+    differing = list(differences(found, record[part], relative))
     assert not differing, differing[:9]
+
+
+def _written(record: Mapping[str, Any]) -> str:
+    """Return JSON with a line for each case, so that a change shows which it is."""
+    parts = []
+    for part, cases in record.items():
+        if isinstance(cases, dict):
+            lines = [f"{json.dumps(name)}: {json.dumps(case, ensure_ascii=False)}" for name, case in cases.items()]
+        else:
+            lines = [json.dumps(case, ensure_ascii=False) for case in cases]
+        opening, closing = "{}" if isinstance(cases, dict) else "[]"
+        parts.append("\n".join([f"{json.dumps(part)}: {opening}", ",\n".join(lines), closing]))
+    return "\n".join(["{", ",\n".join(parts), "}", ""])
 
 
 def summary(value: object) -> Any:
@@ -92,18 +105,18 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def differences(found: Any, known: Any, place: str = "") -> Iterator[tuple[str, object, object]]:
+def differences(found: Any, known: Any, relative: float, place: str = "") -> Iterator[tuple[str, object, object]]:
     """Yield the places where two summaries differ, with what is there."""
     if isinstance(found, dict) and isinstance(known, dict):
         if list(found) != list(known):
             yield place, list(found), list(known)
         for key in found.keys() & known.keys():
-            yield from differences(found[key], known[key], f"{place}.{key}")
+            yield from differences(found[key], known[key], relative, f"{place}.{key}")
     elif isinstance(found, list) and isinstance(known, list) and len(found) == len(known):
         for number, parts in enumerate(zip(found, known, strict=True)):
-            yield from differences(*parts, f"{place}[{number}]")
+            yield from differences(*parts, relative, f"{place}[{number}]")
     elif isinstance(found, int | float) and isinstance(known, int | float):
-        if not math.isclose(found, known, rel_tol=1e-6, abs_tol=1e-9):
+        if not math.isclose(found, known, rel_tol=relative, abs_tol=relative / 100):
             yield place, found, known
     elif found != known:
         yield place, found, known

@@ -110,7 +110,7 @@ def probe_cases() -> dict[str, Any]:
             result = probe(model(), one, sample=sample, draws=40, seed=2, thresholds=(0.25, 0.5), controls=False)
             record = result.to_dict()
             record |= {"drawn": {key: values[::5] for key, values in result.drawn.items()}, "repr": repr(result)}
-            record |= {"top words": result.top("neutral", 3, unit="word_pair"), "html": result._repr_html_()}
+            record |= {"top words": result.top("neutral", 3, unit="word_pair")}
             found[f"{name} {sample}"] = record
     ties = probe(model(tie=True), PROBES["small"], draws=0, controls=False)
     found["ties"] = [
@@ -157,7 +157,7 @@ def seed_cases() -> dict[str, Any]:
         "three groups": {**chosen.to_dict(), "models": 2},
         "told": told,
         "failing": [{**failing.to_dict(), "models": 2}, repr(failing), failing._repr_html_(), failing.accuracy],
-        "shown": [repr(before), repr(after), before._repr_html_(), before._rows(), repr(sampled[0])],
+        "shown": [repr(before), repr(after), before._rows(), repr(sampled[0]), sampled[1]._repr_html_()],
         "spreads": [spread_of([0.1, 0.4], None, (0.0, 1.0)), spread_of([0.2], np.array([[0.1, 0.3] * 20]), (0.0, 0.25))],
     }  # fmt: skip
 
@@ -195,7 +195,8 @@ CASES: dict[str, Callable[[], dict[str, Any]]] = {"probes": probe_cases, "seeds"
 @pytest.mark.parametrize("name", CASES)
 def test_whole_records_are_the_recorded_ones(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nli_measures, "DRAWS", 60)
-    check_whole(f"cases of {name} of inference models", json.loads(json.dumps(plain(CASES[name]()))))
+    # Draws are products in single precision, which differ between processors.
+    check_whole(f"cases of {name} of inference models", json.loads(json.dumps(plain(CASES[name]()))), relative=1e-4)
 
 
 # By the definition --------------------------------------------------------------------------------------------------
