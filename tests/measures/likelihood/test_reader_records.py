@@ -42,7 +42,7 @@ from evenhand.measures.likelihood.scoring import (
     read_table,
     sentence_scores,
 )
-from evenhand.measures.likelihood.stereoset import read_stereoset, score_examples
+from evenhand.measures.likelihood.stereoset import StereoExample, StereoSentence, read_stereoset, score_examples
 from evenhand.measures.likelihood.stereotype_pairs import CONCEPTS, preferences, read_crows_pairs, sign_test
 from evenhand.measures.likelihood.winobias import read_winobias
 from evenhand.measures.likelihood.winogender import read_shares, read_winogender
@@ -50,6 +50,7 @@ from evenhand.models.lm.likelihood import TextScores
 from evenhand.stats import jackknife_interval, unanimous_interval
 from evenhand.words import Query
 from meaningless import number
+from scripted_model import ScriptedCausalModel
 
 
 def written(path: Path, text: str) -> Path:
@@ -522,3 +523,11 @@ def test_a_loss_is_the_log_probability_per_token_and_of_a_text_without_tokens_th
         ("even", 4 / max(1, tokens)),
         ("odd", 5 / max(1, tokens)),
     ]
+
+
+def test_a_following_text_of_one_token_has_the_log_probability_of_that_token() -> None:
+    sentences = [StereoSentence(str(n), text) for n, text in enumerate(("rude", "kind", "old fish"))]
+    one = StereoExample("e", "inter", "nurse", "gender", "The nurse came.", *sentences)
+    view = ScriptedCausalModel(lambda tokens, index: -float(len(tokens[index])))
+    values, _ = score_examples(view, [one], "inter")
+    assert values.tolist() == [[-4.0, -4.0, -3.5]]
