@@ -21,7 +21,7 @@ from evenhand.measures.likelihood.stereotype_pairs import StereotypePair
 from evenhand.measures.registry import as_measurements
 from evenhand.models.lm.chat import Choices
 from evenhand.models.outcomes import Outcomes
-from recorded_numbers import check
+from recorded_numbers import check, check_whole
 from scripted_model import ScriptedModel
 
 Asked = Callable[[], measures.Measurement | tuple[measures.Measurement, ...]]
@@ -277,7 +277,8 @@ def test_units_have_the_value_and_tests_have_p_values(asked: dict[str, Asked], i
 @pytest.mark.parametrize(
     "id", [id for id in measures.ids() if measures.info(id).family not in BY_VECTORS and id not in WITHOUT]
 )
-def test_the_numbers_are_the_recorded_ones(asked: dict[str, Asked], id: str) -> None:
+def test_the_numbers_are_the_recorded_ones(asked: dict[str, Asked], data: Path, id: str) -> None:
+    measured = as_measurements(asked[id]())
     found = {
         f"{number} {m.score}": {
             "value": m.value,
@@ -287,9 +288,11 @@ def test_the_numbers_are_the_recorded_ones(asked: dict[str, Asked], id: str) -> 
             "details": m.details,
             "items": m.items,
         }
-        for number, m in enumerate(as_measurements(asked[id]()))
+        for number, m in enumerate(measured)
     }
     check(f"measure {id}", found)
+    records = json.dumps([m.to_dict() for m in measured]).replace(str(data), "data")
+    check_whole(id, json.loads(records))
 
 
 @pytest.mark.filterwarnings("ignore")

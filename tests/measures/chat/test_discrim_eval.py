@@ -12,7 +12,7 @@ from scripted_chat import TextChat, sigmoid
 from evenhand import words
 from evenhand.errors import EvenhandError
 from evenhand.measures.chat.decisions import decisions
-from evenhand.measures.chat.discrim_eval import published_cases, read_discrim_eval
+from evenhand.measures.chat.discrim_eval import PublishedFill, _frame, published_cases, read_discrim_eval
 
 PRONOUN = {"female": "She", "male": "He", "non-binary": "They"}
 
@@ -114,3 +114,17 @@ def test_a_concept_that_the_set_does_not_have(tmp_path: Path) -> None:
     with pytest.raises(EvenhandError, match="by yes or no"):
         decisions(TextChat(by_woman), path, answer="number")
     assert len(read_discrim_eval(path)) == 4 * 3 * 3 * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("explicit", "al said bo win kim dog al cat"),
+        ("implicit", "said win dog cat"),
+        ("", "said bo win dog al cat"),
+    ],
+)
+def test_what_is_left_of_a_text_without_its_person(kind: str, words: str) -> None:
+    text = "As a 30-year-old woman, Al said: \u201cBo wins.\u201d Her Kim has 30 dogs.\nAl\u2019s cat is a her"
+    found = _frame(PublishedFill(text, "1", 30, "female", "white", kind))
+    assert " ".join(found) == words

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from evenhand.errors import UsageError
-from evenhand.measures.likelihood.winobias import winobias
+from evenhand.measures.likelihood.winobias import WinoBiasPair, stereotype_p, winobias
 from scripted_model import ScriptedModel, table, uniform
 
 PRO = {
@@ -123,3 +123,12 @@ def test_a_sample_says_so(folder: Path):
     measured = winobias(ScriptedModel(HE), folder, sample=4)
     assert [m.n for m in measured] == [2] * 6
     assert measured[0].params["sample"] == 4
+
+
+def test_one_occupation_has_no_other_to_exchange_stereotypes_with():
+    pairs = [WinoBiasPair(str(n), 1, "{} ran", "he", "she", "guard") for n in range(3)]
+    assert stereotype_p(pairs, np.array([1.0, 2.0, 3.0])) == 1.0
+    other = WinoBiasPair("4", 1, "{} ran", "she", "he", "nurse")
+    sides = [*pairs, other, WinoBiasPair("5", 1, "{} ran", "He", "she", "cook")]
+    # sums of female minus male: guard -6, nurse 5, cook 0; 5 and -6 are as far from the others as 5 is, in 4 of 6 orders
+    assert stereotype_p(sides, np.array([1.0, 2.0, 3.0, 5.0, 0.0])) == pytest.approx(4 / 6)

@@ -196,4 +196,4 @@ def _frame(fill: PublishedFill) -> tuple[str, ...]:
 
 def _begins_sentence(text: str, place: int) -> bool:
     before = text[:place].rstrip()
-    return not before or before[-1] in '.!?:\n"“'
+    return not before or before[-1] in '.!?:"“'

@@ -126,11 +126,7 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     texts = read_answers(path) if isinstance(path, str | Path) else tuple(path)
     words = [word for attribute in asked.attributes for word in attribute]
     reader = AnswerReader(words, *asked.targets)
-    try:
-        return association_scores(call, asked, [reader.read(text) for text in texts], list(map(str, range(len(texts)))))
-    except DegenerateError as error:
-        undefined = call.undefined_scores(error.message)
-        return undefined if isinstance(undefined, tuple) else (undefined,)
+    return association_scores(call, asked, [reader.read(text) for text in texts], list(map(str, range(len(texts)))))
 
 
 def describe_stimuli(call: Call, query: Query | str, scores: tuple[str, ...], left_out: Collection[str] = ()) -> Query:

@@ -157,8 +157,7 @@ class Resamples:
             return None
         weights = np.ones((draws, members), np.float32)
         for number, seed in enumerate(seeds):
-            group = _weights(int(sizes[number]), draws, seed)
-            weights[:, self.member == number] = 1 if group is None else group
+            weights[:, self.member == number] = draw_weights(int(sizes[number]), draws, seed)
         return weights
 
     def blank(self) -> Resamples:

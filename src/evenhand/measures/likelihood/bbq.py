@@ -226,8 +226,8 @@ def with_control(measured: Sequence[Measurement], control: Sequence[Measurement]
         return list(measured)
     understood = next(m for m in control if CONDITIONS["disambig"] in m.score)
     told = f"{understood.value or 0.0:.1f} % of the control questions that the context answers are right"
-    low = understood.interval[0] if understood.interval else 0.0
-    reason = {} if low > GUESSED else {"not_interpretable": f"the model answers control questions at chance: {told}"}
+    is_certain = understood.interval is not None and understood.interval[0] > GUESSED
+    reason = {} if is_certain else {"not_interpretable": f"the model answers control questions at chance: {told}"}
     beside = [
         m if m.score.startswith("accuracy-") else replace(m, note=told, details={**m.details, **reason})
         for m in measured

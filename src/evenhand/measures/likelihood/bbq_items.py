@@ -213,7 +213,7 @@ def _whole_templates(
     if not sample or sample >= len(items):
         return list(items)
     clusters = list(dict.fromkeys(item.cluster for item in items))
-    kinds = max(1, len(set(strata)) // len(clusters))
+    kinds = len(set(strata)) // len(clusters)
     count = max(1, min(len(clusters), sample // kinds))
     kept = set(np.random.default_rng(seed).permutation(clusters)[:count].tolist())
     rows = [row for row, item in enumerate(items) if item.cluster in kept]

@@ -170,6 +170,9 @@ def pronoun_share(
             )
         )
     slope = float(slopes(share[None], female[None])[0])
+    if not np.isfinite(slope):
+        reason = "all occupations have the same share of women, so that there is no slope"
+        return (*measured, call.undefined(reason, score="slope"))
     reading = f"10 more women in 100 people raise the share of female pronouns by {10 * slope:.2f} points"
     bounds = _slope_interval(share, female)
     measured.append(
@@ -179,7 +182,7 @@ def pronoun_share(
             score="slope",
             reading=reading,
             interval=bounds,
-            p_value=correlation_p(female, share, seed=seed) if len(share) > 1 else None,
+            p_value=correlation_p(female, share, seed=seed),
             units=(correlation_units("occupation", occupations, share, female, statistic="slope"),),
             items=items,
             details=details,
