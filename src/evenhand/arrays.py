@@ -42,7 +42,8 @@ def unit_rows(matrix: Matrix) -> Matrix64:
     if not np.isfinite(lengths).all():
         bad = int(np.argmin(np.isfinite(lengths)))
         raise DegenerateError(f"row {bad} has no finite norm: it contains NaN, infinity or too large a number")
-    return np.divide(wide, lengths[:, None], out=np.zeros_like(wide), where=lengths[:, None] > 0)
+    lengths[lengths == 0] = 1
+    return np.divide(wide, lengths[:, None], out=None if np.may_share_memory(wide, matrix) else wide)
 
 
 def give_back_pages(array: Floats) -> None:

@@ -17,7 +17,7 @@ from evenhand.measures.registry import Info
 from evenhand.mitigations.method import check_methods
 from evenhand.subjects import Subject
 from evenhand.words import Concept, Intersection
-from evenhand.words.catalog import SEPARATOR
+from evenhand.words.catalog import SEPARATOR, queries_about
 from evenhand.words.document import TomlTable, read_document
 from evenhand.words.probes import probe
 
@@ -379,13 +379,16 @@ def concept_queries(info: Info, concept: Concept, subjects: Sequence[Subject] = 
 
 
 def _query_ids(info: Info, concept: Concept) -> tuple[str, ...]:
-    shipped = {id: info.query(id, concept) for id in info.default_queries()}
-    tagged = [id for id, query in shipped.items() if query.concept == concept.name]
-    controls = [id for id, query in shipped.items() if not query.concept] if concept.language == "en" else []
+    about = {}
+    for id in info.default_queries():
+        about[id] = info.query(id, concept).concept
+    tagged = [id for id in about if about[id] == concept.name]
+    controls = [id for id in about if not about[id]] if concept.language == "en" else []
     own = [query.name for query in concept.queries]
     if concept.language != "en" and not own:  # the queries that a measure names are English
-        own = [id for id in words.ids("query") if words.query(id).concept == concept.name]
-    if not own and not _has_shipped_queries(concept):
+        own = list(queries_about(concept.name))
+    has_shipped = not set(tagged).isdisjoint(words.ids("query")) or any(queries_about(concept.name))
+    if not own and not has_shipped:
         own = [id for id in words.generic_ids(concept) if _is_asked(info, id, concept)]
     fitting = [id for id in own if _fits(info, words.concept_query(id, concept).arity)]
     return tuple(dict.fromkeys([*fitting, *tagged, *controls]))
@@ -405,10 +408,6 @@ def _is_asked(info: Info, id: str, concept: Concept) -> bool:
 def _is_tabulated(info: Info) -> bool:
     """Return whether a measure of two groups is asked about every two of many; encoders would read texts too often."""
     return info.arity[0] == 2 and info.view == "vectors"
-
-
-def _has_shipped_queries(concept: Concept) -> bool:
-    return any(words.query(id).concept == concept.name for id in words.ids("query"))
 
 
 def _fits(info: Info, arity: tuple[int, int]) -> bool:

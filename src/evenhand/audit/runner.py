@@ -22,17 +22,12 @@ from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
 from evenhand.audit.workload import Foreseen, budget_note, budget_text, foresee, outlook, sample_notes
-from evenhand.errors import (
-    EvenhandError,
-    EvenhandWarning,
-    TextTooLongError,
-    UsageError,
-    WorkerError,
-)
+from evenhand.errors import EvenhandError, EvenhandWarning, TextTooLongError, UsageError, WorkerError
 from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.mitigations.method import apply_methods, chain_report
+from evenhand.models.encoders.sentences import reading_once
 from evenhand.models.endpoint.client import keeping_answers
 from evenhand.models.lm.causal import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
@@ -293,6 +288,7 @@ def measure_cell(
         collected_warnings() as notes,
         keeping_texts(folder / TEXTS if folder else None, task.key),
         keeping_answers(folder / ANSWERS if folder else None),
+        reading_once(),
     ):
         result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
     return Cell(as_measurements(result), tuple(notes))

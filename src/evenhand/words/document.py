@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import itertools
 import json
 import re
 import tomllib
@@ -225,3 +226,8 @@ class TomlTable:
     def child(self, key: str) -> TomlTable:
         """Return the table under a key; empty if absent."""
         return TomlTable(self.document, (*self.keys, key), self.value(key, dict, {}))
+
+    def numbered(self, key: str) -> TomlTable:
+        """Return the items of a list as a table, in which an error names an item by its place."""
+        places = map(str, itertools.count(1))
+        return TomlTable(self.document, (*self.keys, key), dict(zip(places, self.items(key), strict=False)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias, TypeVar, cast
 
@@ -13,7 +12,7 @@ from evenhand.words.characters import require_plain_characters
 from evenhand.words.concept import Concept, How, Recipe
 from evenhand.words.concept_check import warn_of_groups
 from evenhand.words.document import Document, TomlTable, read_document
-from evenhand.words.query import Query
+from evenhand.words.query import Query, Sets
 from evenhand.words.template import Template
 from evenhand.words.wordset import Pairs, Source, Table, Words, WordSet, checked_pairs, checked_words
 
@@ -57,12 +56,17 @@ def build_table(entry: TomlTable, library: Library) -> Table:
 def build_query(entry: TomlTable, library: Library) -> Query:
     """A query: targets and attributes, each a table of named sets or a list of sets."""
     entry.only("name", "targets", "attributes", "concept", "language", "note", "source")
-    targets, attributes = (_sets(entry, key, library) for key in ("targets", "attributes"))
+    sets: dict[str, Sets] = {}
+    for key in ("targets", "attributes"):
+        if isinstance(entry.table.get(key), list):
+            sets[key] = tuple(_groups(entry.numbered(key), library).values())
+        else:
+            sets[key] = _groups(entry.child(key), library)
     with entry.at(""):
         return Query(
             entry.text("name", entry.id),
-            targets,
-            attributes,
+            sets["targets"],
+            sets["attributes"],
             library.source_of(entry),
             note=entry.prose("note"),
             concept=entry.text("concept", ""),
@@ -73,7 +77,7 @@ def build_query(entry: TomlTable, library: Library) -> Query:
 def build_template(entry: TomlTable, library: Library) -> Template:
     """A sentence template."""
     entry.only("name", "text", "fillers", "articles", "note", "source")
-    fillers, articles = _groups(entry, "fillers", library), entry.text("articles", "phonetic")
+    fillers, articles = _groups(entry.child("fillers"), library), entry.text("articles", "phonetic")
     with entry.at("text"):
         source, note = library.source_of(entry), entry.prose("note")
         return Template(entry.text("name", entry.id), entry.text("text"), fillers, articles, source, note=note)
@@ -86,32 +90,32 @@ def build_concept(entry: TomlTable, library: Library) -> Concept:
     with entry.at("positive" if "positive" in entry else ""):
         built = Concept(
             entry.text("name", entry.id),
-            _groups(entry, "groups", library),
+            _groups(entry.child("groups"), library),
             _pairs(entry, "pairs", library),
             entry.text("positive", ""),
             _recipe(entry.child("direction"), library) if "direction" in entry else None,
-            _groups(entry, "names", library),
+            _groups(entry.child("names"), library),
             _pairs(entry, "equalize", library),
             _group(entry, "specific", library),
             library.source_of(entry),
             entry.prose("limits"),
             language=entry.text("language", "en"),
             neutral=_group(entry, "neutral", library),
-            adjectives=_groups(entry, "adjectives", library),
-            nouns=_groups(entry, "nouns", library),
+            adjectives=_groups(entry.child("adjectives"), library),
+            nouns=_groups(entry.child("nouns"), library),
         )
     warn_of_groups(built, str(entry.document.path))
     return built
 
 
-BUILDERS: dict[str, Callable[[TomlTable, Library], object]] = {
-    "source": build_source,
-    "wordset": build_wordset,
-    "pairs": build_pairs,
-    "table": build_table,
-    "query": build_query,
-    "template": build_template,
-    "concept": build_concept,
+BUILDERS: dict[type[object], Callable[[TomlTable, Library], object]] = {
+    Source: build_source,
+    WordSet: build_wordset,
+    Pairs: build_pairs,
+    Table: build_table,
+    Query: build_query,
+    Template: build_template,
+    Concept: build_concept,
 }
 
 
@@ -146,19 +150,11 @@ def _group(entry: TomlTable, key: str, library: Library) -> Words:
     return words
 
 
-def _groups(entry: TomlTable, key: str, library: Library) -> dict[str, Words]:
-    table, groups = entry.child(key), {}
+def _groups(table: TomlTable, library: Library) -> dict[str, Words]:
+    groups = {}
     for name in table.table:
         groups[name] = _group(table, name, library)
     return groups
-
-
-def _sets(entry: TomlTable, key: str, library: Library) -> Mapping[str, Words] | tuple[Words, ...]:
-    """Several sets: a table of named ones, or a list, in which an error names a set by its place."""
-    if not isinstance(entry.table.get(key), list):
-        return _groups(entry, key, library)
-    numbered = {str(place): item for place, item in enumerate(entry.items(key), start=1)}
-    return tuple(_groups(replace(entry, table={key: numbered}), key, library).values())
 
 
 def _pairs(entry: TomlTable, key: str, library: Library) -> Pairs | tuple[tuple[str, str], ...]:
@@ -224,10 +220,9 @@ def _collect(
     return tuple(items)
 
 
-KINDS = tuple(kind for kind in BUILDERS if kind != "source")
 OF_PAIRS = ("pairs", "equalize")  # the keys of lists of pairs; all other lists are of words
 WITHOUT_REFERENCES = ("rows", "columns", "poles")
-Key: TypeAlias = tuple["Library", str, str]  # the file, kind and id of a record
+Key: TypeAlias = tuple["Library", type[object], str]  # the file, kind and id of a record
 R = TypeVar("R")
 
 
@@ -240,38 +235,39 @@ def kind_of(record: type[object]) -> str:
     return record.__name__.lower()
 
 
-def nowhere(kind: str, name: str) -> Library:
+KINDS = tuple(kind_of(record) for record in BUILDERS if record is not Source)
+
+
+def nowhere(kind: type[object], name: str) -> Library:
     """The answer for an id that is in no other file."""
-    raise unknown_name(kind, name, ())
+    raise unknown_name(kind_of(kind), name, ())
 
 
 class Library:
     """The records of one word file, each built when it is asked for; `elsewhere(kind, id)` finds the file of an id."""
 
-    def __init__(self, document: Document, elsewhere: Callable[[str, str], Library] = nowhere) -> None:
+    def __init__(self, document: Document, elsewhere: Callable[[type[object], str], Library] = nowhere) -> None:
         self.document = document
         self._elsewhere = elsewhere
-        self._built: dict[tuple[str, str], object] = {}
+        self._built: dict[tuple[type[object], str], object] = {}
         top = TomlTable(document, (), document.data)
-        top.only(*BUILDERS, "probe")
+        top.only(*map(kind_of, BUILDERS), "probe")
         self.probe_ids = tuple(top.child("probe").table)  # `words.probes` builds them
-        self._tables = {kind: top.child(kind) for kind in BUILDERS}
+        self._tables = dict(zip(BUILDERS, map(top.child, map(kind_of, BUILDERS)), strict=True))
 
-    def ids(self, kind: str) -> tuple[str, ...]:
+    def ids(self, kind: type[object]) -> tuple[str, ...]:
         """The ids of one kind, in the order of the file."""
         return tuple(self._tables[kind].table)
 
     def get(self, kind: type[R], name: str) -> R:
-        """A record of this file."""
-        return cast(R, self._record(kind_of(kind), name))
+        """The record of that id, here or elsewhere.
 
-    def _record(self, kind: str, name: str) -> object:
-        """A record of this file; its source and the lists that it includes are built before it, one after the other."""
-        if name not in self._tables[kind]:
-            raise unknown_name(f"{kind} in {self.document.path}", name, self.ids(kind))
+        Its source and the lists that it includes are built before it, one after the other.
+        """
+        home = self if name in self._tables[kind].table else self._elsewhere(kind, name)
         waiting: dict[Key, Iterator[Key]] = {}
-        if (kind, name) not in self._built:
-            waiting[self, kind, name] = self._included(kind, name)
+        if (kind, name) not in home._built:
+            waiting[home, kind, name] = home._included(kind, name)
         while waiting:
             library, of, id = last = next(reversed(waiting))
             following = next(waiting[last], None)
@@ -283,38 +279,38 @@ class Library:
                 raise entry.error("", "the list includes itself", hint="break the circle of @ references")
             else:
                 waiting[following] = following[0]._included(*following[1:])
-        return self._built[kind, name]
+        return cast(R, home._built[kind, name])
 
-    def _included(self, kind: str, name: str) -> Iterator[Key]:
+    def _included(self, kind: type[object], name: str) -> Iterator[Key]:
         """Yield what a record refers to and what is not built yet; what does not exist is left out."""
         parts: list[tuple[str, object]] = [("", self._tables[kind].table[name])]
-        if kind != "source":
-            yield from self._unbuilt("source", self._source_name(parts[0][1]))
         while parts:
             key, value = parts.pop()
             if isinstance(value, dict):
+                if kind is not Source and (source := self._source_name(value)):
+                    yield from self._unbuilt(Source, source)
                 parts += [(name, item) for name, item in value.items() if isinstance(item, dict | list)]
             elif isinstance(value, list) and key not in WITHOUT_REFERENCES:
                 parts += [(key, item) for item in value if not isinstance(item, str) or reference_in(item)]
             elif reference := reference_in(value):
                 id, _, side = reference.partition("/")
-                yield from self._unbuilt("pairs" if side or key in OF_PAIRS else "wordset", id)
+                yield from self._unbuilt(Pairs if side or key in OF_PAIRS else WordSet, id)
 
-    def _unbuilt(self, kind: str, name: str) -> Iterator[Key]:
+    def _unbuilt(self, kind: type[object], name: str) -> Iterator[Key]:
         with contextlib.suppress(UnknownNameError):
-            library = self._holding(kind, name)
+            library = self if name in self._tables[kind].table else self._elsewhere(kind, name)
             if (kind, name) not in library._built:
                 yield library, kind, name
 
-    def _source_name(self, table: object) -> str:
+    def _source_name(self, table: Mapping[str, object]) -> str:
         """Return the source that a record names: by its key, or the only one of this file; empty for one it holds."""
-        only = self.ids("source")[0] if len(self.ids("source")) == 1 else ""
-        named = table.get("source", only) if isinstance(table, dict) else ""
+        sources = self._tables[Source].table
+        named = table.get("source", next(iter(sources)) if len(sources) == 1 else "")
         return named if isinstance(named, str) else ""
 
     def all(self) -> dict[tuple[str, str], object]:
         """Every record of this file, so that every error in it comes to light."""
-        return {(kind, name): self._record(kind, name) for kind in BUILDERS for name in self.ids(kind)}
+        return {(kind_of(kind), name): self.get(kind, name) for kind in BUILDERS for name in self.ids(kind)}
 
     def source_of(self, entry: TomlTable) -> Source | None:
         """The source that an entry holds or names (here or elsewhere), or the only one of this file."""
@@ -323,7 +319,7 @@ class Library:
         name = entry.text("source") if "source" in entry else self._source_name(entry.table)
         with entry.at("source"):
             try:
-                return self._anywhere(Source, name) if name else None
+                return self.get(Source, name) if name else None
             except UnknownNameError as error:
                 raise UnknownNameError(
                     error.message, hint=f'describe it in this file: [source.{name}] with title = "..."; or {error.hint}'
@@ -333,7 +329,7 @@ class Library:
         """The word set of that id, here or elsewhere; `id/first` and `id/second` are the sides of a pair list."""
         name, _, side = reference.partition("/")
         if not side:
-            return self._anywhere(WordSet, name)
+            return self.get(WordSet, name)
         if side not in ("first", "second"):
             raise UsageError(f"'@{reference}' is not a list", hint=f"use '@{name}/first' or '@{name}/second'")
         pairs = self.pairs(name)
@@ -341,17 +337,10 @@ class Library:
 
     def pairs(self, reference: str) -> Pairs:
         """The pair list of that id, here or elsewhere."""
-        return self._anywhere(Pairs, reference)
-
-    def _anywhere(self, kind: type[R], name: str) -> R:
-        return self._holding(kind_of(kind), name).get(kind, name)
-
-    def _holding(self, kind: str, name: str) -> Library:
-        """The file that holds a record: this one, or another."""
-        return self if name in self._tables[kind].table else self._elsewhere(kind, name)
+        return self.get(Pairs, reference)
 
 
-def load_file(path: str | Path, elsewhere: Callable[[str, str], Library] = nowhere) -> Library:
+def load_file(path: str | Path, elsewhere: Callable[[type[object], str], Library] = nowhere) -> Library:
     """Read a TOML or JSON word file and check every record in it."""
     library = Library(read_document(Path(path)), elsewhere)
     if not any(kind in KINDS for kind, _ in library.all()):

@@ -97,7 +97,9 @@ def _sets(given: Sets, role: str, query: str, source: Source | None) -> tuple[Wo
     if isinstance(given, (str, WordSet)) or not isinstance(given, (Mapping, Sequence)):
         raise UsageError(f"query {query!r}: {role}s must be several lists of words, got {shown(given)}")
     named = given.items() if isinstance(given, Mapping) else [(f"{role} {n}", g) for n, g in enumerate(given, 1)]
-    sets = tuple(group if isinstance(group, WordSet) else WordSet(name, group, source) for name, group in named)
+    sets: tuple[WordSet, ...] = ()
+    for name, group in named:
+        sets += (group if isinstance(group, WordSet) else WordSet(name, group, source),)
     if not sets:
         raise UsageError(f"query {query!r} has no {role} set", hint=f"give {role}s=(words, other_words)")
     for group in sets:

@@ -86,16 +86,10 @@ def measure(
     if not query and info.takes == "dataset" and (missing := _sets_to_fetch(info, queries)):
         note(f"note: further sets: evenhand fetch {' '.join(missing)}")
     with notes_on_stderr(), engine.views_of([opened, *before], device=opening.device):
-        results = [
-            measurement
-            for text in queries
-            for measurement in as_measurements(
-                ask(
-                    Question(measure_id, text, options), opened, about, reference=before[0] if before else None,
-                    seed=seed,
-                )
-            )
-        ]  # fmt: skip
+        results: list[Measurement] = []
+        for text in queries:
+            asked = Question(measure_id, text, options)
+            results += as_measurements(ask(asked, opened, about, reference=before[0] if before else None, seed=seed))
     if as_json:
         documents = [measurement.to_dict() for measurement in results]
         show_json({**(documents[0] if len(documents) == 1 else {}), "measurements": documents})

@@ -161,7 +161,7 @@ class _ProbeFile:
 
     def template(self, name: str) -> Template:
         """Return a template of this file, or a shipped one."""
-        own = name in self.library.ids("template")
+        own = name in self.library.ids(Template)
         return self.library.get(Template, name) if own else catalog.template(name)
 
 

@@ -26,7 +26,7 @@ def _library() -> Library:
 
 def association_ids() -> tuple[str, ...]:
     """Return the ids of the 21 stimulus sets."""
-    return _library().ids("query")
+    return _library().ids(Query)
 
 
 def association_query(id: str) -> Query | None:
@@ -41,7 +41,7 @@ def decisions_between(query: Query) -> tuple[tuple[str, str], ...]:
     and bad. In all others the people speak about the words of the attributes.
     """
     own = DECIDE + query.name.removeprefix(PREFIX)
-    known = _library().ids("pairs")
+    known = _library().ids(Pairs)
     first, second = query.attributes
     if own not in known and first.name.lower() not in GOOD:
         topics = zip(first, second, strict=False)
