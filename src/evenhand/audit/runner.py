@@ -27,7 +27,6 @@ from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements
 from evenhand.mitigations.method import apply_methods, chain_report
-from evenhand.models.encoders.sentences import reading_once
 from evenhand.models.endpoint.client import keeping_answers
 from evenhand.models.lm.causal import keeping_texts
 from evenhand.models.vectors import Coverage, Vectors
@@ -288,7 +287,6 @@ def measure_cell(
         collected_warnings() as notes,
         keeping_texts(folder / TEXTS if folder else None, task.key),
         keeping_answers(folder / ANSWERS if folder else None),
-        reading_once(),
     ):
         result = ask(question, changed, concept, reference=task.subject, seed=plan.seed)
     return Cell(as_measurements(result), tuple(notes))

@@ -18,7 +18,6 @@ from evenhand.models.device import run_in_batches  # noqa: E402
 from evenhand.models.encoders.sentences import (  # noqa: E402
     SentenceEncoder,
     TransformerSentences,
-    reading_once,
     unknown_words,
 )
 from evenhand.models.encoders.transformer import Transformer  # noqa: E402
@@ -51,25 +50,6 @@ def test_batches_and_order_change_nothing(encoder: SentenceEncoder, pooling: str
     together = encoder.encode(TEXTS, pooling=pooling)
     np.testing.assert_allclose(encoder.encode(TEXTS, pooling=pooling, tokens=1), together, atol=1e-5)
     np.testing.assert_allclose(encoder.encode(TEXTS[::-1], pooling=pooling)[::-1], together, atol=1e-5)
-
-
-def test_texts_are_read_once_where_nothing_changes_the_model(encoder: TransformerSentences) -> None:
-    layers, apart = encoder.encode_layers(TEXTS), encoder.encode(TEXTS, pooling="cls")
-    read: list[int] = []
-
-    def count(module: object, args: object, kwargs: dict[str, "torch.Tensor"]) -> None:
-        read.append(len(kwargs["input_ids"]))
-
-    encoder.transformer.model.base_model.register_forward_pre_hook(count, with_kwargs=True)
-    with reading_once():
-        np.testing.assert_allclose(encoder.encode_layers(TEXTS[:3]), layers[:, :3], atol=1e-6)
-        assert sum(read) == 3
-        np.testing.assert_allclose(encoder.encode([*TEXTS[::-1], "he"]), layers[-1, [3, 2, 1, 0, 1]], atol=1e-6)
-        assert sum(read) == 4
-        np.testing.assert_allclose(encoder.encode(TEXTS, pooling="cls"), apart, atol=1e-6)
-        assert sum(read) == 8
-    encoder.encode(TEXTS)
-    assert sum(read) == 12
 
 
 def test_all_layers_come_from_one_pass(encoder: SentenceEncoder) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, get_args, runtime_checkable
 
@@ -126,22 +124,6 @@ class SentenceModules(NamedTuple):
     normalise: bool
 
 
-_READS_ONCE: ContextVar[bool] = ContextVar("reads_once", default=False)
-
-
-@contextmanager
-def reading_once() -> Iterator[None]:
-    """Let transformers keep the vectors of the texts that they read, for the measures that ask for them again.
-
-    Nothing may change a model meanwhile. Hooks and training do so in place, and nothing tells a view of it.
-    """
-    token = _READS_ONCE.set(True)
-    try:
-        yield
-    finally:
-        _READS_ONCE.reset(token)
-
-
 class TransformerSentences:
     """The sentence vectors of a transformer.
 
@@ -167,7 +149,6 @@ class TransformerSentences:
         config = transformer.model.config
         text_config = config.get_text_config() if hasattr(config, "get_text_config") else config
         self.layers = int(text_config.num_hidden_layers)
-        self._known: dict[tuple[Pooling, int, str], Matrix] = {}  # by pooling, layer and text; see `reading_once`
 
     def encode(
         self,
@@ -217,6 +198,7 @@ class TransformerSentences:
     def _encode(
         self, texts: Sequence[str], layers: list[int], pooling: Pooling | None, tokens: int | None
     ) -> list[Matrix]:
+        torch = require("torch", extra="models")
         how = pooling or self.pooling
         if how not in POOLINGS:
             raise unknown_name("pooling", how, POOLINGS)
@@ -224,23 +206,10 @@ class TransformerSentences:
         encoded = encode(self.transformer.tokenizer, texts, return_special_tokens_mask=True, verbose=False)
         ids: list[list[int]] = encoded["input_ids"]
         special: list[list[int]] = encoded["special_tokens_mask"]
-        self._check_lengths([len(row) for row in ids])
+        lengths = [len(row) for row in ids]
+        self._check_lengths(lengths)
         if how == "mean-no-special" and (bare := [row for row, flags in enumerate(special) if all(flags)]):
             raise UsageError(f"text {bare[0]} has special tokens only", hint="leave empty texts out, or use mean")
-        known = self._known if _READS_ONCE.get() else {}
-        new = {text: row for row, text in enumerate(texts) if any((how, n, text) not in known for n in layers)}
-        ids, special = ([rows[row] for row in new.values()] for rows in (ids, special))
-        for layer, matrix in zip(layers, self._pooled(ids, special, layers, how, tokens), strict=True):
-            known |= {(how, layer, text): vector for text, vector in zip(new, matrix, strict=True)}
-        found = ([known[how, layer, text] for text in texts] for layer in layers)
-        return [np.stack(rows) if rows else np.zeros((0, 0), dtype=np.float32) for rows in found]
-
-    def _pooled(
-        self, ids: list[list[int]], special: list[list[int]], layers: list[int], how: Pooling, tokens: int | None
-    ) -> list[Matrix]:
-        """Read texts and return their vectors, one matrix for each layer."""
-        torch = require("torch", extra="models")
-        lengths = [len(row) for row in ids]
         vectors: list[Matrix] = [np.zeros((len(ids), 0), dtype=np.float32)] * len(layers)
 
         def keep(rows: Sequence[int], states: Iterable[Tensor]) -> None:
