@@ -22,13 +22,7 @@ from evenhand.audit.record import ORIGINAL, Audit, Result, Stage
 from evenhand.audit.schedule import CellSchedule, Clock, OutOfTime
 from evenhand.audit.tradeoff import cost_note
 from evenhand.audit.workload import Foreseen, budget_note, budget_text, foresee, outlook, sample_notes
-from evenhand.errors import (
-    EvenhandError,
-    EvenhandWarning,
-    TextTooLongError,
-    UsageError,
-    WorkerError,
-)
+from evenhand.errors import EvenhandError, EvenhandWarning, TextTooLongError, UsageError, WorkerError
 from evenhand.measures.groups import measure_groups, needs_table
 from evenhand.measures.measurement import undefined
 from evenhand.measures.registry import as_measurements

@@ -45,7 +45,7 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.concept = concept
         self.vectors = vectors
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: Any = None, y: object = None) -> Self:
         """Fit the map on X if it has words, on the constructor's vectors otherwise."""
         vectors = self._training_vectors(X)
         self.map_ = self._method().fit(vectors, self.concept)  # type: ignore[arg-type]
@@ -85,5 +85,5 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return type(self)(**self.get_params(deep=False))
 
 
-def _has_words(X: Any) -> bool:
+def _has_words(X: object) -> bool:
     return isinstance(X, tuple) and len(X) == 2 and not np.isscalar(X[0]) and all(isinstance(w, str) for w in X[0])

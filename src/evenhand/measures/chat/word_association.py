@@ -66,13 +66,7 @@ INFO = Info(
 
 @measure(INFO)
 def word_association(
-    call: Call,
-    view: Chat,
-    query: Query | str,
-    *,
-    sample: int | None = SAMPLE,
-    temperature: float = 1.0,
-    seed: int = 0,
+    call: Call, view: Chat, query: Query | str, *, sample: int | None = SAMPLE, temperature: float = 1.0, seed: int = 0
 ) -> tuple[Measurement, ...]:
     """Let a chat model assign the words of two sets to members of two groups, and score what it writes.
 
@@ -124,7 +118,7 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     name = model or (Path(path).stem if isinstance(path, str | Path) else "answers")
     call = Call(INFO, model=name)
     asked = describe_stimuli(call, query, (BIAS, UNPARSED))
-    texts = read_answers(path) if isinstance(path, str | Path) else tuple(path)
+    texts = tuple(path) if isinstance(path, Sequence) and not isinstance(path, str) else read_answers(path)
     words = [word for attribute in asked.attributes for word in attribute]
     reader = AnswerReader(words, *asked.targets)
     try:
