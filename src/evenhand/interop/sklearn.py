@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 
 from evenhand import mitigations
-from evenhand.errors import UsageError
+from evenhand.errors import UsageError, shown
 from evenhand.mitigations import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
@@ -66,9 +66,9 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return X
         if _has_words(X):
             return Vectors(X[0], X[1])
-        if self.vectors is None:
+        if not isinstance(self.vectors, Vectors):
             raise UsageError(
-                "Debias cannot be fitted on rows without words",
+                f"Debias cannot be fitted on rows without words, and vectors={shown(self.vectors)} has none",
                 hint="Debias(method, concept, vectors=v), or fit on Vectors or on (words, matrix)",
             )
         shape = np.shape(X)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 import numpy as np
 
 from evenhand.arrays import Matrix64, as_frame, texts_of
-from evenhand.errors import DegenerateError, UsageError, few, unknown_name
+from evenhand.errors import DegenerateError, UsageError, few, shown, unknown_name
 from evenhand.models.nli.protocol import LABELS
 from evenhand.models.outcomes import GUESSES, guess_column
 from evenhand.models.vectors import Vectors
@@ -73,6 +73,8 @@ class PredictorLabels:
             width = self._probabilities(list(PROBE_TEXTS[:2])).shape[1]
             given = [f"label {number}" for number in range(width)]
         self.labels: tuple[str, ...] = tuple(str(label) for label in given)
+        if isinstance(labels, str) or len(set(self.labels)) < len(self.labels):
+            raise UsageError(f"the labels {shown(given)} are not a list of different names", hint="pass `labels=[...]`")
         self._require_width(self._probabilities(list(PROBE_TEXTS[:2])))
 
     def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
@@ -89,10 +91,17 @@ class PredictorLabels:
                 f"predict_proba of {self.name} failed on a list of texts ({type(error).__name__}: {error})",
                 hint="fit it first; it must take raw texts, such as make_pipeline(TfidfVectorizer(), model)",
             ) from error
-        if rows.ndim != 2 or len(rows) != len(texts):
-            raise UsageError(f"predict_proba of {self.name} returned shape {rows.shape} for {len(texts)} texts")
-        if not np.isfinite(rows).all() or rows.min() < -1e-6 or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-3):
-            raise DegenerateError(f"{self.name}: the probabilities of a text are not between 0 and 1, or do not add up")
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+            problem = f"predict_proba of {self.name} returned shape {rows.shape} for {len(texts)} texts"
+            raise UsageError(problem, hint="return a row for each text, with a column for each label")
+        inside = np.clip(rows, -1e-6, 1.001)  # NaN stays
+        wrong = (inside != rows).any(axis=1) | ~(np.abs(inside.sum(axis=1) - 1.0) <= 1e-3)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise DegenerateError(
+                f"{self.name}: the probabilities of {shown(texts[place])} are not between 0 and 1, or do not add up: "
+                f"{few(map(str, rows[place].tolist()))}"
+            )
         return rows
 
     def _require_width(self, rows: Matrix64) -> Matrix64:
@@ -142,6 +151,9 @@ class PredictorSubject(TextLabeller):
         """
         if isinstance(source, type) or not callable(getattr(source, "predict_proba", None)):
             return None
+        for name in options:
+            if name not in cls.options:
+                raise unknown_name("option of a classifier in memory", name, cls.options)
         digest = str(options.get("digest") or "")
         labels = cast("Sequence[str] | None", options.get("labels"))
         view = PredictorLabels(cast(Predictor, source), labels, str(options.get("name") or ""))
