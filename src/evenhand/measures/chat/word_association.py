@@ -108,7 +108,7 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     """Score answers that a model wrote elsewhere, such as released ones.
 
     Args:
-        path: a CSV or JSON lines file (`answers.read_answers`), or the answers.
+        path: a table or data frame (`answers.read_answers`), or the answers.
         query: what was asked. Any member of a group may be named.
         model: name of the model, for the record.
 
