@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, FormatError, UsageError, few, foreign_errors, shown
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Floats: TypeAlias = NDArray[np.floating]
 Matrix: TypeAlias = NDArray[np.floating]  # (rows, columns)
@@ -65,21 +69,82 @@ def read_only(array: Floats) -> Floats:
 LIBRARIES = ("polars", "pandas")
 
 
-def is_frame(source: object) -> bool:
-    """Return whether an object is a polars or pandas data frame; neither library is imported."""
-    return type(source).__module__.partition(".")[0] in LIBRARIES and hasattr(source, "columns")
+def as_frame(source: object) -> pl.DataFrame | None:
+    """Return a polars or pandas table as a polars data frame; None for other objects.
 
-
-def columns_of(source: object) -> dict[str, list[object]] | None:
-    """Return the columns of a polars or pandas data frame by name; None for other objects.
+    This is the only place that decides what a data frame is. Lazy frames are collected. A single column is called
+    "text". Values that pandas calls missing are null, and its row index is left out. Columns of mixed types are text.
 
     >>> import polars as pl
-    >>> columns_of(pl.DataFrame({"text": ["she sings", "he sings"]})), columns_of("my.vec")
-    ({'text': ['she sings', 'he sings']}, None)
+    >>> as_frame(pl.Series("body", ["she sings"])).columns, as_frame("my.vec")
+    (['text'], None)
+
+    Raises:
+        FormatError: If there are no rows, or columns share a name, have names of several levels, or hold objects
+            without a text.
     """
-    if not is_frame(source):
+    kinds = {(each.__module__.partition(".")[0], each.__name__) for each in type(source).__mro__}
+    if not kinds & {(library, kind) for library in LIBRARIES for kind in ("DataFrame", "LazyFrame", "Series")}:
         return None
-    return {str(name): source[name].to_list() for name in source.columns}  # type: ignore[attr-defined, index]
+    import polars as pl
+
+    with foreign_errors("the lazy data frame cannot be computed", hint="collect it first, and open the result"):
+        table: Any = source.collect() if isinstance(source, pl.LazyFrame) else source
+    if not hasattr(table, "columns"):
+        table = table.to_frame("text")
+    names = [str(name) for name in table.columns]
+    if getattr(table.columns, "nlevels", 1) > 1:
+        raise FormatError("the columns of the data frame have names of several levels", hint="give each one name")
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise FormatError(f"the data frame has several columns called {repeated!r}", hint="rename or drop all but one")
+    if not len(table):
+        raise FormatError("the data frame has no rows", hint="check how it was filtered")
+    if isinstance(table, pl.DataFrame):
+        mixed = [name for name, dtype in table.schema.items() if dtype == pl.Object]
+        return table.with_columns(_plain_column(name, table[name].to_list()) for name in mixed) if mixed else table
+    return pl.DataFrame([_column_of(name, table[given]) for name, given in zip(names, table.columns, strict=True)])
+
+
+def _column_of(name: str, values: Any) -> pl.Series:
+    """Return a column of pandas."""
+    import polars as pl
+
+    if isinstance(values.dtype, np.dtype) and values.dtype.kind in "iufb":
+        return pl.Series(name, values.to_numpy(), nan_to_null=True)
+    return _plain_column(name, values.astype(object).where(values.notna(), None).to_list())
+
+
+def _plain_column(name: str, values: list[object]) -> pl.Series:
+    """Return a column of any values, as text where polars has no type for all of them."""
+    import polars as pl
+
+    with suppress(pl.exceptions.PolarsError, TypeError, ValueError, OverflowError):
+        column = pl.Series(name, values, strict=False)
+        if column.dtype != pl.Object and column.null_count() == values.count(None):  # nothing was lost
+            return column
+    for value in values:
+        if type(value).__str__ is object.__str__ and type(value).__repr__ is object.__repr__:
+            raise FormatError(f"column {name!r} of the data frame holds {shown(value)}", hint="make it text or numbers")
+    with foreign_errors(f"column {name!r} of the data frame cannot be read", hint="make it text or numbers"):
+        return pl.Series(name, [None if value is None else str(value) for value in values], dtype=pl.String)
+
+
+def texts_of(source: object, *names: str) -> list[str] | None:
+    """Return the texts of a data frame in the first of these columns that it has; None for other objects."""
+    if (table := as_frame(source)) is None:
+        return None
+    found = next((name for name in names if name in table.columns), None)
+    if found is None:
+        wanted = " or ".join(map(repr, names))
+        raise UsageError(
+            f"the data frame has no column {wanted}", hint=f"rename one of its columns: {few(table.columns)}"
+        )
+    texts: list[object] = table[found].to_list()
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            problem = f"row {row} of the column {found!r} is {shown(text)}, not a text"
+            raise FormatError(problem, hint="fill it in, or leave the row out")
+    return [str(text) for text in texts]
 
 
 def frame(rows: Sequence[Mapping[str, object]], library: str = "") -> Any:

@@ -96,6 +96,8 @@ def test_before_fit_the_error_is_of_both_libraries() -> None:
 def test_rows_without_words_are_refused() -> None:
     with pytest.raises(UsageError, match=r"rows without words.*\n.*vectors=v"):
         Debias("linear", GENDER).fit(MATRIX)
+    with pytest.raises(UsageError, match=r"vectors='my.vec' has none"):
+        Debias("linear", GENDER, vectors="my.vec").fit(MATRIX)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"has 3 coordinates, the rows have shape \(2, 5\)"):
         Debias("linear", GENDER, VECTORS).fit(np.ones((2, 5)))
     with pytest.raises(UsageError, match="3 coordinates, got 5"):

@@ -406,3 +406,56 @@ def test_choices_of_a_model_that_always_stereotypes(data_folder: Path) -> None:
     assert all(m.value == 100.0 for m in rows.values())
     none = choice_measurements(Call(info("stereoset"), query="x"), examples[:3], [None] * 3)
     assert all(m.value is None and "choose none" in m.reason for m in none)
+
+
+@pytest.mark.parametrize("value", [10**400, 1e308, -1e300])
+def test_numbers_that_are_no_log_likelihood_are_named(value: float, tmp_path: Path) -> None:
+    file, samples = with_samples("crows_pairs_english", tmp_path)
+    lines = samples.read_text().splitlines()
+    lines[3] = json.dumps(json.loads(lines[3]) | {"filtered_resps": [[value, "False"], [-3.0, "False"]]})
+    samples.write_text("\n".join(lines) + "\n")
+    with pytest.raises(FormatError, match="line 4"):
+        read_lm_eval(file)
+
+
+@pytest.mark.parametrize(("value", "error"), [(0.5, -1.0), (1e308, 0.1), (0.5, 1e300)])
+def test_metrics_out_of_range_are_named(value: float, error: float, tmp_path: Path) -> None:
+    file = without_samples("crows_pairs_english", tmp_path)
+    content = json.loads(file.read_text())
+    content["results"]["crows_pairs_english"] = {"pct_stereotype,none": value, "pct_stereotype_stderr,none": error}
+    file.write_text(json.dumps(content))
+    with pytest.raises(FormatError, match="pct_stereotype is"):
+        read_lm_eval(file)
+
+
+def test_a_task_that_needs_samples_is_left_out_without_them(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no task about bias: it has toxigen") as caught:
+        read_lm_eval(without_samples("toxigen", tmp_path)).audit()
+    assert "--log_samples" in str(caught.value.hint)
+
+
+def test_samples_of_two_runs_in_one_file_are_refused_and_missing_ones_counted(tmp_path: Path) -> None:
+    file, samples = with_samples("crows_pairs_english", tmp_path)
+    whole = samples.read_text()
+    samples.write_text(whole * 2)
+    with pytest.raises(FormatError, match="line 13: doc_id 0 is there already"):
+        read_lm_eval(file)
+    samples.write_text("".join(whole.splitlines(keepends=True)[:6]))
+    found = read_lm_eval(file)
+    assert found.warnings == ["crows_pairs_english: the file has 6 of the 12 samples that lm-eval asked"]
+    assert found.audit().get("crows-pairs").n == 6
+
+
+def test_characters_that_no_file_can_hold_are_escaped(tmp_path: Path) -> None:
+    file, samples = with_samples("crows_pairs_english", tmp_path)
+    content = json.loads(file.read_text())
+    content |= {"model_name": "m\ud800", "lm_eval_version": "\ud800"}
+    content["results"]["other\ud800"] = {"acc,none": 1.0}
+    file.write_text(json.dumps(content))
+    lines = [json.loads(line) for line in samples.read_text().splitlines()]
+    for line in lines:
+        line["doc"] |= {"bias_type": "age\ud800", "id": f"\ud800{line['doc_id']}"}
+    samples.write_text("\n".join(map(json.dumps, lines)))
+    audit = read_lm_eval(file).audit()
+    audit.save(tmp_path / "run")
+    assert eh.Audit.load(tmp_path / "run").to_frame()["subject"].unique().to_list() == ["m\\ud800"]

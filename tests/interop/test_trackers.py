@@ -80,7 +80,7 @@ def test_a_trainer_is_audited_while_it_trains(tiny_folder: Callable[..., Path], 
     rows = [{"input_ids": (ids := tokenizer("she is a nurse")["input_ids"]), "labels": ids} for _ in range(6)]
     args = transformers.TrainingArguments(
         output_dir=str(tmp_path / "out"), max_steps=3, per_device_train_batch_size=2, use_cpu=True, report_to=[],
-        disable_tqdm=True, save_strategy="no", logging_strategy="no", learning_rate=0.1,
+        disable_tqdm=True, save_strategy="no", logging_steps=1, learning_rate=0.1, gradient_accumulation_steps=2,
     )  # fmt: skip
     trainer = transformers.Trainer(model=model, args=args, train_dataset=rows, processing_class=tokenizer)
     callback = AuditCallback(every=2, measures=["seat"], folder=tmp_path / "audits", limit=None).attach(trainer)
@@ -88,6 +88,7 @@ def test_a_trainer_is_audited_while_it_trains(tiny_folder: Callable[..., Path], 
     assert sorted(callback.audits) == [2, 3]  # every second step, and the end
     logged = [entry for entry in trainer.state.log_history if any(name.startswith("bias/") for name in entry)]
     assert [entry["step"] for entry in logged] == [2, 3]
+    assert [entry["step"] for entry in trainer.state.log_history if "loss" in entry] == [1, 2, 3]
     first, last = (eh.Audit.load(tmp_path / "audits" / f"step-{step}") for step in (2, 3))
     assert first.manifest["subjects"][0]["sha256"] != last.manifest["subjects"][0]["sha256"]
     assert json.loads((tmp_path / "audits" / "step-3" / "audit.json").read_text())["results"]

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 import evenhand as eh
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.errors import DegenerateError, UnknownNameError, UsageError
 
 TEXTS = ["she is good", "he is bad", "she was nice", "he was awful", "they were late", "it was nice"]
 ANSWERS = ["positive", "negative", "positive", "negative", "negative", "positive"]
@@ -70,6 +70,36 @@ def test_objects_that_cannot_be_asked_are_refused_with_a_sentence() -> None:
             eh.open(Fixed(*row))
     with pytest.raises(UsageError, match="cannot be audited"):
         eh.open(LogisticRegression)  # a class, not an object
+
+
+class Returns(Fixed):
+    """A classifier that returns a given thing for any texts."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def predict_proba(self, texts: list[str]) -> Any:
+        return self.rows
+
+
+@pytest.mark.parametrize("rows", [None, [0.5, 0.5], [[0.5, 0.5]], np.zeros((2, 0)), np.full((2, 2, 1), 0.5)])
+def test_rows_of_another_shape_are_refused(rows: Any) -> None:
+    with pytest.raises(UsageError, match=r"returned shape \(.*\) for 2 texts"):
+        eh.open(Returns(rows))
+
+
+def test_the_text_without_probabilities_is_named() -> None:
+    for row in ([1.0, 1.0], [1e308, 1e308], [-0.5, 1.5], [np.inf, 0.0]):
+        with pytest.raises(DegenerateError, match=r"of 'The woman was late again\.' are not between 0 and 1"):
+            eh.open(Returns([[0.5, 0.5], row]))
+
+
+def test_labels_and_options_that_mean_nothing_are_refused() -> None:
+    for labels in ("ab", ["a", "a"]):
+        with pytest.raises(UsageError, match="not a list of different names"):
+            eh.open(Fixed(0.5, 0.5), labels=labels)
+    with pytest.raises(UnknownNameError, match="no option of a classifier in memory 'device'"):
+        eh.open(Fixed(0.5, 0.5), device="cpu")
 
 
 def test_a_pipeline_of_transformers_and_a_pair_are_opened(tiny_folder: Callable[..., Path]) -> None:

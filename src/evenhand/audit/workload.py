@@ -106,10 +106,7 @@ def with_texts(
             hint="leave them out, or add the measure corpus-bias (`measures=`)",
         )
     opened: Mapping[str, Any] = next((subject.opened_with for subject in subjects if writes_text(subject)), {})
-    sizes = {
-        "samples": samples or opened.get("samples") or SAMPLES,
-        "tokens": tokens or opened.get("tokens") or TOKENS,
-    }
+    sizes = {"samples": samples or opened.get("samples") or SAMPLES, "tokens": tokens or opened.get("tokens") or TOKENS}
     return tuple(
         replace(question, options={**question.options, **sizes})
         if writers and question.info.view == "text"

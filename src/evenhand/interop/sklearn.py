@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import NotFittedError
 
 from evenhand import mitigations
-from evenhand.errors import UsageError
+from evenhand.errors import UsageError, shown
 from evenhand.mitigations import VectorMethod
 from evenhand.models.vectors import Vectors
 from evenhand.words import Concept
@@ -45,7 +45,7 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         self.concept = concept
         self.vectors = vectors
 
-    def fit(self, X: Any = None, y: Any = None) -> Self:
+    def fit(self, X: Any = None, y: object = None) -> Self:
         """Fit the map on X if it has words, on the constructor's vectors otherwise."""
         vectors = self._training_vectors(X)
         self.map_ = self._method().fit(vectors, self.concept)  # type: ignore[arg-type]
@@ -66,9 +66,9 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
             return X
         if _has_words(X):
             return Vectors(X[0], X[1])
-        if self.vectors is None:
+        if not isinstance(self.vectors, Vectors):
             raise UsageError(
-                "Debias cannot be fitted on rows without words",
+                f"Debias cannot be fitted on rows without words, and vectors={shown(self.vectors)} has none",
                 hint="Debias(method, concept, vectors=v), or fit on Vectors or on (words, matrix)",
             )
         shape = np.shape(X)
@@ -85,5 +85,5 @@ class Debias(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator): 
         return type(self)(**self.get_params(deep=False))
 
 
-def _has_words(X: Any) -> bool:
+def _has_words(X: object) -> bool:
     return isinstance(X, tuple) and len(X) == 2 and not np.isscalar(X[0]) and all(isinstance(w, str) for w in X[0])

@@ -86,7 +86,9 @@ class AuditCallback(TrainerCallback):  # type: ignore[misc]  # transformers is n
     ) -> None:
         """Audit the model if it is due."""
         if state.global_step % self.every == 0:
+            due = control.should_log
             self._audit(state, given)
+            control.should_log = due  # logging the audit takes it back, and the loss of this step would be lost
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **given: object

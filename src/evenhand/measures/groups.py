@@ -343,10 +343,7 @@ def means_by(keys: Iterable[GroupKey], values: Iterable[float]) -> dict[GroupKey
 
 
 def group_word_p(
-    texts: Sequence[Sequence[str]],
-    values: Matrix64,
-    contrast: Contrast,
-    clusters: Sequence[Sequence[str]] = (),
+    texts: Sequence[Sequence[str]], values: Matrix64, contrast: Contrast, clusters: Sequence[Sequence[str]] = ()
 ) -> float:
     """Return the two-sided p-value of the mean of a contrast over cases, each a text in a version for each group.
 

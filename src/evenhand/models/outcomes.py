@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from evenhand.arrays import Rows, Vector64, columns_of, is_frame
+from evenhand.arrays import Rows, Vector64
 from evenhand.columnar import check_expansion
 from evenhand.errors import EvenhandWarning, FormatError, UsageError, counted, few, foreign_errors, shown, unknown_name
 from evenhand.files import LEAST_EXPANSION, MAX_EXPANSION, bare_name, existing, open_bytes
@@ -170,7 +170,7 @@ class OutcomeColumns:
             if part not in columns:
                 unknown = unknown_name(f"column of {name}", part, columns)
                 raise FormatError(unknown.message, hint=unknown.hint)
-        guesses = {role: _guess(role, columns, name) for role in guessed if not getattr(self, role)}
+        guesses = {role: guess_column(role, columns, name) for role in guessed if not getattr(self, role)}
         group = self.group or ((guesses["group"],) if guesses.get("group") else ())
         if not group:
             raise UsageError(
@@ -207,7 +207,7 @@ def grouping_name(entry: str) -> str:
     return CROSSED.join(parts_of(entry))
 
 
-def _guess(role: str, columns: Sequence[str], name: str) -> str:
+def guess_column(role: str, columns: Sequence[str], name: str) -> str:
     """Return the only column whose name is one that such columns usually have; empty if there is none."""
     matching = [column for column in columns if column.strip().lower() in GUESSES[role]]
     if len(matching) > 1:
@@ -265,25 +265,6 @@ def _check_cells(path: Path, content: bytes, width: int) -> None:
             f"{path}: {len(content):,} bytes describe about {rows:,} rows of {width:,} columns, which is too much",
             hint="leave out the columns that are not measured",
         )
-
-
-def as_frame(source: object) -> pl.DataFrame | None:
-    """Return a polars or pandas data frame as a polars one; None for other objects."""
-    if not is_frame(source):
-        return None
-    import polars as pl
-
-    if isinstance(source, pl.DataFrame):
-        return source
-    columns = columns_of(source) or {}
-    return pl.DataFrame({name: _plain_series(name, values) for name, values in columns.items()})
-
-
-def _plain_series(name: str, values: Sequence[object]) -> pl.Series:
-    import polars as pl
-
-    plain = [None if value is None or value != value else value for value in values]  # NaN differs from itself
-    return pl.Series(name, plain, strict=False)
 
 
 def outcomes_of(frame: pl.DataFrame, name: str, columns: OutcomeColumns) -> Outcomes:

@@ -13,15 +13,7 @@ from evenhand.measures import Measurement, numbers
 from evenhand.measures.measurement import PLOTS, MeasuredItem
 from evenhand.measures.registry import IDEALS, ids, info
 from evenhand.report.charts import style
-from evenhand.report.charts.figure import (
-    BETTER,
-    CHARTS,
-    Figure,
-    drawn_measures,
-    figures,
-    find_figure,
-    with_interval,
-)
+from evenhand.report.charts.figure import BETTER, CHARTS, Figure, drawn_measures, figures, find_figure, with_interval
 from evenhand.report.charts.scores import forest_figure
 
 MOST_ITEMS = 30  # bars of one figure: half of them from each end

@@ -251,6 +251,5 @@ def side_by_side(audit: Audit) -> list[SideBySideRow]:
                 made.cells[subject] = next(iter(line.cells.values()))
     shared = [each for each in by_label.values() if sum(cell is not None for cell in each.cells.values()) > 1]
     return sorted(
-        shared,
-        key=lambda each: (each.row.info.family == "quality", min(prominence(each.row, kind) for kind in kinds)),
+        shared, key=lambda each: (each.row.info.family == "quality", min(prominence(each.row, kind) for kind in kinds))
     )

@@ -22,16 +22,7 @@ from evenhand.models.endpoint.views import (
 )
 from evenhand.models.lm.chat import MESSAGES, ChatWriter, PromptForm, check_prompt_form
 from evenhand.models.tokenizing import TEXT_READING
-from evenhand.subjects.subject import (
-    SUBJECTS,
-    Address,
-    Change,
-    PromptWriter,
-    Subject,
-    TextView,
-    ViewName,
-    join_prompts,
-)
+from evenhand.subjects.subject import SUBJECTS, Address, Change, PromptWriter, Subject, TextView, ViewName, join_prompts
 
 SAMPLES, TOKENS = 200, 100  # texts and tokens that it writes unless told otherwise; each is paid for
 START = "The"  # what sampled texts begin with: a server continues a prompt, and refuses an empty one

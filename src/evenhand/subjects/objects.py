@@ -1,6 +1,7 @@
-"""Objects of other libraries as subjects: anything with `predict_proba` over texts, and live transformers.
+"""Objects of other libraries as subjects: anything with `predict_proba` over texts, live transformers, data frames.
 
-A live transformer is written to a temporary folder and opened from there, by the same checks as a folder of the user.
+A live transformer is written to a temporary folder and opened from there, by the same checks as a folder of the user,
+and so are the texts and predictions of a data frame.
 """
 
 from __future__ import annotations
@@ -9,18 +10,23 @@ import hashlib
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from evenhand.arrays import Matrix64
-from evenhand.errors import DegenerateError, UsageError
+from evenhand.arrays import Matrix64, as_frame, texts_of
+from evenhand.errors import DegenerateError, UsageError, few, shown, unknown_name
+from evenhand.models.nli.protocol import LABELS
+from evenhand.models.outcomes import GUESSES, guess_column
+from evenhand.models.vectors import Vectors
 from evenhand.subjects.subject import SUBJECTS, Subject, ViewName
-from evenhand.subjects.tables import TextLabeller
+from evenhand.subjects.tables import TableSubject, TextLabeller
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from evenhand.models.outcomes import Outcomes
 
 # What a classifier in memory is known by: its answers to these texts.
@@ -30,6 +36,9 @@ PROBE_TEXTS = tuple(
     for what in ("is at work", "was late again", "likes the film", "wrote a letter", "is a doctor", "left early")
 )
 DIGITS = 10  # of a probability, in the hash
+FRAME = "data frame"
+PAIR = {"index", "premise", "hypothesis"}  # columns of predictions that say what was asked
+WORDS = ("word", "words", "token", "tokens")  # of the first column of vectors
 
 
 class Predictor(Protocol):
@@ -64,6 +73,8 @@ class PredictorLabels:
             width = self._probabilities(list(PROBE_TEXTS[:2])).shape[1]
             given = [f"label {number}" for number in range(width)]
         self.labels: tuple[str, ...] = tuple(str(label) for label in given)
+        if isinstance(labels, str) or len(set(self.labels)) < len(self.labels):
+            raise UsageError(f"the labels {shown(given)} are not a list of different names", hint="pass `labels=[...]`")
         self._require_width(self._probabilities(list(PROBE_TEXTS[:2])))
 
     def predict(self, texts: Sequence[str], *, tokens: int | None = None) -> Matrix64:
@@ -80,10 +91,17 @@ class PredictorLabels:
                 f"predict_proba of {self.name} failed on a list of texts ({type(error).__name__}: {error})",
                 hint="fit it first; it must take raw texts, such as make_pipeline(TfidfVectorizer(), model)",
             ) from error
-        if rows.ndim != 2 or len(rows) != len(texts):
-            raise UsageError(f"predict_proba of {self.name} returned shape {rows.shape} for {len(texts)} texts")
-        if not np.isfinite(rows).all() or rows.min() < -1e-6 or not np.allclose(rows.sum(axis=1), 1.0, atol=1e-3):
-            raise DegenerateError(f"{self.name}: the probabilities of a text are not between 0 and 1, or do not add up")
+        if rows.ndim != 2 or len(rows) != len(texts) or not rows.shape[1]:
+            problem = f"predict_proba of {self.name} returned shape {rows.shape} for {len(texts)} texts"
+            raise UsageError(problem, hint="return a row for each text, with a column for each label")
+        inside = np.clip(rows, -1e-6, 1.001)  # NaN stays
+        wrong = (inside != rows).any(axis=1) | ~(np.abs(inside.sum(axis=1) - 1.0) <= 1e-3)
+        if wrong.any():
+            place = int(wrong.argmax())
+            raise DegenerateError(
+                f"{self.name}: the probabilities of {shown(texts[place])} are not between 0 and 1, or do not add up: "
+                f"{few(map(str, rows[place].tolist()))}"
+            )
         return rows
 
     def _require_width(self, rows: Matrix64) -> Matrix64:
@@ -133,6 +151,9 @@ class PredictorSubject(TextLabeller):
         """
         if isinstance(source, type) or not callable(getattr(source, "predict_proba", None)):
             return None
+        for name in options:
+            if name not in cls.options:
+                raise unknown_name("option of a classifier in memory", name, cls.options)
         digest = str(options.get("digest") or "")
         labels = cast("Sequence[str] | None", options.get("labels"))
         view = PredictorLabels(cast(Predictor, source), labels, str(options.get("name") or ""))
@@ -141,24 +162,67 @@ class PredictorSubject(TextLabeller):
         return subject
 
 
-def open_live_model(source: object, open_folder: Callable[..., Subject], **options: object) -> Subject | None:
-    """Open a pipeline of transformers, a pair of model and tokenizer, or a SentenceTransformer; None for others.
+def open_live(source: object, open_subject: Callable[..., Subject], **options: object) -> Subject | None:
+    """Open a pipeline of transformers, a pair of model and tokenizer, a SentenceTransformer or a data frame.
 
     Args:
         source: the object.
-        open_folder: opens an address.
+        open_subject: opens an address, or `Vectors`.
         **options: options of opening, such as `labels` of an NLI model.
+
+    Returns:
+        The subject; None for other objects.
     """
+    if (frame := as_frame(source)) is not None:
+        return _open_frame(frame, open_subject, {name: value for name, value in options.items() if value is not None})
     save = _saver(source)
-    if save is None:
-        return None
+    return None if save is None else _open_written(save, "hf:model", _name_of(source), open_subject, options)
+
+
+def _open_written(
+    save: Callable[[Path], object],
+    address: str,
+    name: str,
+    open_subject: Callable[..., Subject],
+    options: Mapping[str, object],
+) -> Subject:
+    """Write an object to a temporary folder under the name of an address, and open it there."""
     kept = _TemporaryFolder()
-    save(kept.path / "model")
-    subject = open_folder(f"hf:{kept.path / 'model'}", **options)
-    subject.name, subject.address = _name_of(source), ""
+    scheme, _, rest = address.partition(":")
+    save(kept.path / rest)
+    subject = open_subject(f"{scheme}:{kept.path / rest}", **options)
+    subject.name, subject.address = name, ""
     # The folder lives as long as the subject, and as those changed from it, which copy its attributes.
     vars(subject)["live_folder"] = kept
     return subject
+
+
+def _open_frame(frame: pl.DataFrame, open_subject: Callable[..., Subject], options: Mapping[str, Any]) -> Subject:
+    """Open a data frame as what its options name, and otherwise as what its columns are called."""
+    from polars import selectors
+
+    known = {column.strip().lower() for column in frame.columns}
+    guessed = {role for role, names in GUESSES.items() if known & set(names)}
+    if set(LABELS) <= set(frame.columns):
+        address, save = "nli:predictions.jsonl", frame.select(*LABELS, *sorted(PAIR & set(frame.columns))).write_ndjson
+    elif options.keys() & set(TableSubject.options) or ("group" in guessed and guessed & {"prediction", "score"}):
+        for name in options:
+            if name not in TableSubject.options:
+                raise unknown_name("option of a table", name, TableSubject.options)
+        return TableSubject(frame, FRAME, **options)
+    elif field := str(options.get("field") or guess_column("text", frame.columns, FRAME)):
+        texts_of(frame, field)
+        address, save = "corpus:texts.jsonl", frame.select(~selectors.binary() & ~selectors.nested()).write_ndjson
+        options = {**options, "field": field}
+    elif known and frame.columns[0].strip().lower() in WORDS:
+        return open_subject(Vectors.load(frame, **options))
+    else:
+        raise UsageError(
+            f"{FRAME} could be anything: its columns are {few(frame.columns)}",
+            hint="name the columns of decisions (`group=`, `prediction=`) or of texts (`field=`); "
+            "vectors have a first column called word, predictions of a probe entailment, neutral and contradiction",
+        )
+    return _open_written(save, address, FRAME, open_subject, options)
 
 
 class _TemporaryFolder:

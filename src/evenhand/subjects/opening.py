@@ -9,7 +9,7 @@ from typing import overload
 
 from evenhand import data
 from evenhand.errors import InputMissingError, UsageError
-from evenhand.subjects.objects import open_live_model
+from evenhand.subjects.objects import open_live
 from evenhand.subjects.subject import SUBJECTS, Address, AnySubject, Subject, folder_kind
 
 HUGGING_FACE = "hf"  # a scheme that several kinds share; the config of the folder says which it is
@@ -27,8 +27,8 @@ def open_subject(source: object, **options: object) -> Subject:
     Args:
         source: an address (a vector file or catalog id, `hf:FOLDER`, `elmo:FOLDER`, a GGUF file, an evenhand NLI model
             or language model, a prediction file, `corpus:PATH`), `Vectors`, an NLI model, a pipeline of transformers, a
-            SentenceTransformer, (model, tokenizer), an object with `predict_proba` over texts, or a subject, which is
-            returned as it is.
+            SentenceTransformer, (model, tokenizer), a polars or pandas data frame, an object with `predict_proba` over
+            texts, or a subject, which is returned as it is.
         **options: options of the kind of subject, such as `device` for a model or `documents` for a corpus.
 
     Raises:
@@ -38,7 +38,7 @@ def open_subject(source: object, **options: object) -> Subject:
     if isinstance(source, Subject):
         return source
     if not isinstance(source, str | Path):
-        if live := open_live_model(source, open_subject, **options):
+        if live := open_live(source, open_subject, **options):
             return live
         wrapped = (kind.from_object(source, **options) for kind in SUBJECTS.values())
         subject = next((each for each in wrapped if each is not None), None)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 import numpy as np
 
-from evenhand.arrays import Floats, Rows
-from evenhand.errors import UsageError, unknown_name
+from evenhand.arrays import Floats, Rows, as_frame
+from evenhand.errors import UsageError
 from evenhand.files import bare_name, existing, replacing
 from evenhand.models.encoders.classifier import Classifier, label_index, unit_of
 from evenhand.models.outcomes import (
@@ -25,7 +25,6 @@ from evenhand.models.outcomes import (
     OutcomeColumns,
     Outcomes,
     TableFormat,
-    as_frame,
     outcomes_groups,
     outcomes_of,
     read_frame,
@@ -126,17 +125,6 @@ class TableSubject(Subject):
         """Read a file."""
         path = existing(address.path, what="table")
         return cls(path, path.name, address.text, **options)
-
-    @classmethod
-    def from_object(cls, source: object, **options: Any) -> Subject | None:
-        """Wrap a polars or pandas data frame."""
-        frame = as_frame(source)
-        if frame is None:
-            return None
-        for name in options:
-            if name not in cls.options:
-                raise unknown_name("option of a table", name, cls.options)
-        return cls(frame, "data frame", **options)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
+from evenhand.arrays import as_frame
 from evenhand.errors import FormatError, UsageError, shown, unknown_name
 from evenhand.words.concept import Concept
 from evenhand.words.document import SUFFIXES, read_document
@@ -20,6 +21,9 @@ from evenhand.words.library import KINDS, Library, R, kind_of, load_file
 from evenhand.words.query import Query
 from evenhand.words.template import Template
 from evenhand.words.wordset import Pairs, Source, Table, WordSet
+
+if TYPE_CHECKING:
+    import polars as pl
 
 FOLDER = Path(__file__).with_name("data")
 HEADER = re.compile(rf"^\[(source|{'|'.join(KINDS)})\.([\w-]+)\]", re.MULTILINE)
@@ -122,12 +126,34 @@ def _find(kind: type[R], reference: str | Path | R) -> R:
     """The record that an id or a file name means, or the record itself."""
     if isinstance(reference, kind):
         return reference
+    if (frame := as_frame(reference)) is not None:
+        return cast(R, _from_frame(kind, frame))
     if not isinstance(reference, (str, Path)):
         raise UsageError(f"a {kind_of(kind)} is asked for by its id or file, got {shown(reference)}")
     path, _, inside = str(reference).partition("#")
     if path.lower().endswith(SUFFIXES):
         return _from_file(kind, Path(path), inside)
     return shipped_library(kind, str(reference)).get(kind, str(reference))
+
+
+def _from_frame(kind: type[R], frame: pl.DataFrame) -> Concept | Query | Pairs | WordSet | Table:
+    """Return the lists of a data frame, a column each; a shorter one ends in missing values."""
+    name, lists = "data-frame", {column.name: column.drop_nulls().to_list() for column in frame}
+    if kind is Concept:
+        return Concept(name, lists)
+    if kind is Query:
+        sets = list(lists.items())
+        return Query(name, dict(sets[:2]), dict(sets[2:]))
+    if kind is Table:
+        return Table(name, frame.columns, frame.rows())
+    if kind is Pairs and frame.width == 2:
+        return Pairs(name, frame.rows(), frame.columns)
+    if kind is WordSet and frame.width == 1:
+        return WordSet(name, *lists.values())
+    raise FormatError(
+        f"a data frame of {frame.width} columns is no {kind_of(kind)}",
+        hint="words are one column, pairs two; a concept has a column for each group, a query targets, then attributes",
+    )
 
 
 def _from_file(kind: type[R], path: Path, name: str) -> R:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand import language as languages
-from evenhand.arrays import Rows
+from evenhand.arrays import Rows, texts_of
 from evenhand.corpus.readers.stream import END
 from evenhand.errors import FormatError, UsageError, foreign_errors, require
 from evenhand.files import existing
@@ -310,7 +310,7 @@ ENGLISH: tuple[str, ...] = tuple(dict.fromkeys(word for words in CLASSES.values(
 
 def load_stop_words(stop_words: str | Path | Iterable[str]) -> tuple[str, ...]:
     """Return the stop words of a name (`english`, `none`), a file of words, or a list."""
-    if stop_words == "english":
+    if isinstance(stop_words, str) and stop_words == "english":
         return ENGLISH
     if isinstance(stop_words, str) and stop_words in ("", "none"):
         return ()
@@ -320,7 +320,7 @@ def load_stop_words(stop_words: str | Path | Iterable[str]) -> tuple[str, ...]:
             return tuple(path.read_text(encoding="utf-8").split())
         except UnicodeDecodeError as error:
             raise FormatError(f"{path}: not valid UTF-8 ({error})", hint="save the stop list as UTF-8") from error
-    words = tuple(stop_words)
+    words = tuple(texts_of(stop_words, "word", "text") or stop_words)
     if not all(isinstance(word, str) for word in words):
         raise UsageError("stop_words must be a list of words", hint="or english, or the name of a file of words")
     return words

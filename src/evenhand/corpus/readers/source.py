@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias, TypedDict, Unpack
 
-from evenhand.arrays import columns_of
+from evenhand.arrays import texts_of
 from evenhand.corpus.readers.archives import read_mediawiki, read_warc
 from evenhand.corpus.readers.paths import Paths, Size, expand, open_stream, size_of, suffix
 from evenhand.corpus.readers.records import read_arrow, read_csv, read_jsonl, read_parquet, read_tsv
 from evenhand.corpus.readers.stream import END, ReadLog, document, with_skip_hint
 from evenhand.corpus.readers.text import ByteSpan, TextOptions, read_text, span_lines, split_file
-from evenhand.errors import FormatError, InputMissingError, UsageError, counted, few, shown
+from evenhand.errors import FormatError, InputMissingError, UsageError, counted
 from evenhand.files import MAX_RECORD
 
 Shard: TypeAlias = tuple[ByteSpan, ...] | tuple[str, ...]
@@ -273,21 +273,11 @@ def _open_span(span: ByteSpan) -> Iterator[IO[bytes] | None]:
 
 def as_source(paths: Paths | TextSource, **reading: Unpack[ReadArguments]) -> TextSource:
     """Return the corpus of some paths or of a data frame, or the corpus itself; reading options are for paths only."""
-    if (columns := columns_of(paths)) is not None:
-        return _texts_of(columns, str(reading.get("field", "text")))
-    if isinstance(paths, (str, Path, Iterable)):
+    field = str(reading.get("field", "text"))
+    if (texts := texts_of(paths, field)) is not None:
+        paths = Texts(texts)
+    elif isinstance(paths, (str, Path, Iterable)):
         return Corpus(paths, **reading)
-    if reading:
-        raise UsageError(f"{', '.join(reading)} cannot be given with a corpus", hint="give them to Corpus(...)")
+    if unread := sorted(reading.keys() - ({"field"} if texts else set())):
+        raise UsageError(f"{', '.join(unread)} cannot be given with texts in memory", hint="give them with files only")
     return paths
-
-
-def _texts_of(columns: Mapping[str, Sequence[object]], field: str) -> Texts:
-    """Return the texts of one column of a data frame."""
-    if field not in columns:
-        hint = f"name the column: `field=`; it has {few(list(columns))}"
-        raise UsageError(f"the data frame has no column {field!r}", hint=hint)
-    for row, text in enumerate(columns[field]):
-        if not isinstance(text, str):
-            raise UsageError(f"row {row} of the column {field!r} is {shown(text)}, not a text", hint="leave it out")
-    return Texts([str(text) for text in columns[field]])

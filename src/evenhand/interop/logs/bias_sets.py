@@ -59,7 +59,7 @@ def pair_of(fields: Fields, number: int) -> StereotypePair:
         fields.text("id", str(number)),
         fields.text("sent_more"),
         fields.text("sent_less"),
-        str(fields.values.get("bias_type", "")),
+        fields.text("bias_type", ""),
         "antistereo" if direction == "antistereo" else "stereo",
     )
 

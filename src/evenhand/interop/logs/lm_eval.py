@@ -22,7 +22,7 @@ from evenhand import measures, words
 from evenhand.audit import Question
 from evenhand.audit.plan import concept_queries
 from evenhand.audit.schema import UNREADABLE
-from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, shown
+from evenhand.errors import EvenhandError, FormatError, InputMissingError, UsageError, printable, shown
 from evenhand.files import limited_lines, open_bytes, write_text
 from evenhand.interop.logs import bias_sets
 from evenhand.interop.logs.bias_sets import AnswerScores
@@ -38,6 +38,7 @@ from evenhand.words.scenarios.scenario import SHIPPED
 TOOL = "lm-eval"
 ResultsFile: TypeAlias = dict[str, Any]  # as JSON gives it; what is used of it is checked first
 DATE = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
+LARGEST = 1e12  # of log-likelihoods and metrics; their squares are finite
 MOST_FILES = 1_000  # results in one folder
 # The coefficients of discrim-eval: against white, against male.
 DISCRIMINATED = ("black", "asian", "hispanic", "native_american", "female", "non_binary")
@@ -57,13 +58,13 @@ class HarnessSample:
         given = self.line.values.get("filtered_resps")
         try:
             values = [float(one[0] if isinstance(one, list) else one) for one in given]  # type: ignore[union-attr]
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, IndexError, OverflowError):
             raise FormatError(
                 f"{self.line.where}: filtered_resps is {shown(given)}, not a list of log-likelihoods",
                 hint="the log is damaged, or the task wrote texts instead of scoring choices",
             ) from None
-        if not all(math.isfinite(value) for value in values):
-            raise FormatError(f"{self.line.where}: a log-likelihood is not finite", hint="the log is damaged")
+        if bad := [value for value in values if not abs(value) < LARGEST]:
+            raise FormatError(f"{self.line.where}: {bad[0]:g} is no log-likelihood", hint="the log is damaged")
         return values
 
     def of_choices(self, count: int) -> list[float]:
@@ -250,14 +251,14 @@ def read_lm_eval(path: str | Path) -> LoggedRun:
         for name in content["results"]:
             if name in measured or name in groups:
                 continue
-            task = LoggedTask(TOOL, str(content.get("lm_eval_version") or ""), _model(content), name)
+            task = LoggedTask(TOOL, printable(str(content.get("lm_eval_version") or "")), _model(content), name)
             found = _task(task, file, content, warnings)
             if found is None:
-                left_out[name] = None
+                left_out[printable(name)] = None
                 continue
             measured[name], read = found
             files += [each for each in (file, *read) if each not in files]
-    version = str(results[0][1].get("lm_eval_version") or "")
+    version = printable(str(results[0][1].get("lm_eval_version") or ""))
     others = [name for name in left_out if name not in measured]
     every = [pair for rows in measured.values() for pair in rows]
     return LoggedRun(TOOL, version, next(iter(models)), every, files, others, warnings)
@@ -275,18 +276,29 @@ def _task(
         known = next((one for one in TASKS if re.fullmatch(one.name, task.task)), None)
         if known is None:
             return None
+        if not known.metrics:
+            warnings.append(f"{task.task}: only samples say which group an answer is about; run it with --log_samples")
+            return None
         warnings.append(f"{task.task}: {NO_SAMPLES}")
         return _one(task, _aggregated(task, known, content["results"][task.task], counts)), []
     known = None
-    kept: list[HarnessSample] = []
+    kept: dict[object, HarnessSample] = {}
     for sample in _samples(samples):
         known = known or next((one for one in TASKS if sample.doc.has(*one.fields)), None)
         if known is None:
             return None
-        kept.append(sample)
+        number = sample.line.values.get("doc_id", sample.number)
+        if isinstance(number, list | dict) or kept.setdefault(number, sample) is not sample:
+            raise FormatError(
+                f"{sample.line.where}: doc_id {shown(number)} is there already, or no number",
+                hint="two runs were written into one file: keep the lines of one",
+            )
     if known is None:
         raise FormatError(f"{samples} has no samples", hint="run lm-eval again")
-    return known.read(task, kept), [samples]
+    asked = counts.get("effective") if isinstance(counts, dict) else None
+    if asked is not None and asked != len(kept):
+        warnings.append(f"{task.task}: the file has {len(kept)} of the {asked} samples that lm-eval asked")
+    return known.read(task, list(kept.values())), [samples]
 
 
 def _aggregated(task: LoggedTask, known: BiasTask, result: object, counts: Mapping[str, object]) -> list[Measurement]:
@@ -301,6 +313,9 @@ def _aggregated(task: LoggedTask, known: BiasTask, result: object, counts: Mappi
         if value is None:
             found.append(call.undefined(f"lm-eval has no value of {metric}", score=score))
             continue
+        if abs(value) > LARGEST or (error or 0.0) < 0 or (error or 0.0) > LARGEST:
+            problem = f"{fields.where}: {metric} is {value:g} with a standard error of {error}"
+            raise FormatError(problem, hint="the log is damaged")
         half = None if error is None else NORMAL_95 * error * factor
         found.append(
             call.measurement(
@@ -367,7 +382,7 @@ def _model(content: ResultsFile) -> str:
         arguments = config.get("model_args") if isinstance(config, dict) else None
         given = arguments.get("pretrained") if isinstance(arguments, dict) else arguments
         name = given if isinstance(given, str) and given else "model"
-    return name.rstrip("/").rpartition("/")[2] if Path(name).is_absolute() or name.startswith(".") else name
+    return printable(name.rstrip("/").rpartition("/")[2] if name.startswith(("/", ".")) else name)
 
 
 def _samples_file(results: Path, task: str) -> Path | None:

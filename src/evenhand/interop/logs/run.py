@@ -13,7 +13,7 @@ from evenhand import measures
 from evenhand.audit import Audit, Question
 from evenhand.audit.manifest import Invocation
 from evenhand.audit.record import record_measured
-from evenhand.errors import FormatError, UsageError, shown
+from evenhand.errors import FormatError, UsageError, printable, shown
 from evenhand.measures import Measurement
 from evenhand.measures.call import Call
 from evenhand.subjects import Subject
@@ -53,7 +53,7 @@ class LoggedRun:
         """
         if not self.measured:
             others = f": it has {', '.join(self.left_out[:8])}" if self.left_out else ""
-            raise UsageError(f"the log has no task about bias{others}", hint=NO_BIAS_TASK)
+            raise UsageError(f"the log has no task about bias{others}", hint="; ".join([NO_BIAS_TASK, *self.warnings]))
         warnings = list(self.warnings)
         if self.left_out:
             warnings.append(f"tasks that evenhand does not read: {', '.join(self.left_out)}")
@@ -114,7 +114,7 @@ class LoggedTask:
     @property
     def query(self) -> str:
         """Tool and task: the prompts are not ours, so the row is not that of our own audit of the same set."""
-        return f"{self.tool}/{self.task.replace(',', ' ')}"
+        return printable(f"{self.tool}/{self.task.replace(',', ' ')}")
 
     def question(self, measure_id: str) -> Question:
         """Return the question of the row."""
@@ -134,7 +134,7 @@ class Fields:
         value = self.values.get(name, default)
         if not isinstance(value, str | int | float) or isinstance(value, bool):
             raise self._wrong(name, value, "a text")
-        return str(value)
+        return printable(str(value))
 
     def number(self, name: str) -> float:
         """Return a field that is a finite number."""
@@ -155,7 +155,7 @@ class Fields:
         value = self.values.get(name)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
             raise self._wrong(name, value, "a list of texts")
-        return value
+        return [printable(item) for item in value]
 
     def fields(self, name: str) -> Fields:
         """Return a field that is an object."""

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from evenhand.errors import FormatError, UsageError
-from evenhand.files import existing, read_utf8
+from evenhand.arrays import as_frame
+from evenhand.errors import FormatError
+from evenhand.files import existing
+from evenhand.models.outcomes import read_frame, table_format
 
 BULLET = re.compile(r"^\s*(?:[-*•·–—+>#]+\s+|\(?\d+[.):]\s*|\[[ x]?\]\s*)+")
 SEPARATOR = re.compile(r"\s*(?:->|=>|→|–|—|-|:|=|\||\t)\s*")
@@ -145,26 +145,17 @@ def association_bias(first: Sequence[int], second: Sequence[int]) -> float:
     return a + b - 1
 
 
-def read_answers(path: str | Path) -> tuple[str, ...]:
-    """Return the answers of a file: CSV or JSON lines with a column `answer`, `response`, `text` or `0`.
+def read_answers(source: object) -> tuple[str, ...]:
+    """Return the answers of a table or data frame, which has them in a column `answer`, `response`, `text` or `0`.
 
     Raises:
         FormatError: If there is no such column, or no answer.
     """
-    file = existing(Path(path), what="file of answers")
-    content = read_utf8(file)
-    if file.suffix.lower() in (".jsonl", ".ndjson"):
-        try:
-            records = [json.loads(line) for line in content.splitlines() if line.strip()]
-        except ValueError as error:
-            raise FormatError(f"{file} is not JSON lines: {error}") from error
-        if not all(isinstance(record, dict) for record in records):
-            raise FormatError(f"{file}: every line must be an object", hint=f"with a key {' or '.join(COLUMNS)}")
-    elif file.suffix.lower() == ".csv":
-        records = list(csv.DictReader(content.splitlines(keepends=True)))
-    else:
-        raise UsageError(f"{file}: answers are read from .csv and .jsonl files", hint="save them as one of these")
-    column = next((name for name in COLUMNS if records and name in records[0]), "")
-    if not column:
-        raise FormatError(f"{file} has no column {' or '.join(COLUMNS)}, or no row", hint="name the column answer")
-    return tuple(str(record.get(column) or "") for record in records)
+    table, name = as_frame(source), "the data frame"
+    if table is None:
+        file, name = Path(str(source)), str(source)
+        table = read_frame(existing(file, what="file of answers"), table_format(file))
+    column = next((name for name in COLUMNS if name in table.columns), "")
+    if not column or table.is_empty():
+        raise FormatError(f"{name} has no column {' or '.join(COLUMNS)}, or no row", hint="name the column answer")
+    return tuple("" if answer is None else str(answer) for answer in table[column].to_list())

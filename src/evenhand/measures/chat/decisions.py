@@ -33,14 +33,7 @@ from evenhand.measures.registry import Info
 from evenhand.models.lm.chat import Chat
 from evenhand.words import Concept, as_concept
 from evenhand.words.persons import Naming, People, Person, people
-from evenhand.words.scenarios.scenario import (
-    SHIPPED,
-    Scenario,
-    ScenarioSet,
-    concept_in,
-    language_of,
-    scenario_set,
-)
+from evenhand.words.scenarios.scenario import SHIPPED, Scenario, ScenarioSet, concept_in, language_of, scenario_set
 
 SAMPLE = 200
 LARGEST = 5  # scenarios named in the details

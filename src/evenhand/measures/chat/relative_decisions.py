@@ -19,12 +19,7 @@ from evenhand.stats.units import mean_units, null_p
 from evenhand.words import Concept, Query, as_concept, concept_query
 from evenhand.words.grammar import with_articles
 from evenhand.words.persons import people
-from evenhand.words.scenarios.associations import (
-    association_ids,
-    association_query,
-    decisions_between,
-    people_between,
-)
+from evenhand.words.scenarios.associations import association_ids, association_query, decisions_between, people_between
 
 SAMPLE = 24
 POSITION, UNCLEAR_SHARE = "position-effect", "unclear"

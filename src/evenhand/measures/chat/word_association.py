@@ -65,13 +65,7 @@ INFO = Info(
 
 @measure(INFO)
 def word_association(
-    call: Call,
-    view: Chat,
-    query: Query | str,
-    *,
-    sample: int | None = SAMPLE,
-    temperature: float = 1.0,
-    seed: int = 0,
+    call: Call, view: Chat, query: Query | str, *, sample: int | None = SAMPLE, temperature: float = 1.0, seed: int = 0
 ) -> tuple[Measurement, ...]:
     """Let a chat model assign the words of two sets to members of two groups, and score what it writes.
 
@@ -113,7 +107,7 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     """Score answers that a model wrote elsewhere, such as released ones.
 
     Args:
-        path: a CSV or JSON lines file (`answers.read_answers`), or the answers.
+        path: a table or data frame (`answers.read_answers`), or the answers.
         query: what was asked. Any member of a group may be named.
         model: name of the model, for the record.
 
@@ -123,7 +117,7 @@ def score_answers(path: str | Path | Sequence[str], query: Query | str, *, model
     name = model or (Path(path).stem if isinstance(path, str | Path) else "answers")
     call = Call(INFO, model=name)
     asked = describe_stimuli(call, query, (BIAS, UNPARSED))
-    texts = read_answers(path) if isinstance(path, str | Path) else tuple(path)
+    texts = tuple(path) if isinstance(path, Sequence) and not isinstance(path, str) else read_answers(path)
     words = [word for attribute in asked.attributes for word in attribute]
     reader = AnswerReader(words, *asked.targets)
     return association_scores(call, asked, [reader.read(text) for text in texts], list(map(str, range(len(texts)))))

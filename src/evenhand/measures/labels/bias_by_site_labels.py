@@ -9,13 +9,7 @@ from evenhand.arrays import Vector64
 from evenhand.errors import DegenerateError
 from evenhand.measures.call import Call, measure
 from evenhand.measures.labels.counterfactual import TEMPLATE, case_set
-from evenhand.measures.likelihood.bias_by_site import (
-    SITE_LIMITS,
-    SITE_READING,
-    SiteParts,
-    measure_sites,
-    template_p,
-)
+from evenhand.measures.likelihood.bias_by_site import SITE_LIMITS, SITE_READING, SiteParts, measure_sites, template_p
 from evenhand.measures.likelihood.scoring import draw_sample
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenhand.arrays import Vector64
+from evenhand.arrays import Vector64, texts_of
 from evenhand.errors import DegenerateError, UsageError
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
@@ -267,7 +267,7 @@ def case_set(texts: str | Path | Template | Sequence[str], concept: Concept) -> 
         return swapped_cases(path.name, lines, concept)
     if isinstance(texts, str | Path | Template):
         return template_cases(find_template(texts), concept)
-    return swapped_cases("texts", list(texts), concept)
+    return swapped_cases("texts", texts_of(texts, "text") or list(texts), concept)
 
 
 def template_cases(template: Template, concept: Concept) -> CaseSet:

@@ -258,12 +258,7 @@ def answer_scores(view: TokenLikelihood, items: Sequence[BBQItem], orders: Order
 
 
 def bbq_measurements(
-    call: Call,
-    items: Sequence[BBQItem],
-    scores: Matrix64,
-    condition: BBQCondition,
-    suffix: str,
-    variant: BBQVariant,
+    call: Call, items: Sequence[BBQItem], scores: Matrix64, condition: BBQCondition, suffix: str, variant: BBQVariant
 ) -> list[Measurement]:
     """Return bias and accuracy in one kind of context.
 

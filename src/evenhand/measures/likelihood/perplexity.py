@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from evenhand.arrays import Matrix64, Vector64
+from evenhand.arrays import Matrix64, Vector64, texts_of
 from evenhand.errors import DegenerateError
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
@@ -105,5 +105,5 @@ def read_lines(text: str | Path | Sequence[str]) -> tuple[str, list[str]]:
         path = existing(Path(text), what="text file")
         name, lines = path.name, read_utf8(path).splitlines()
     else:
-        name, lines = "texts", list(text)
+        name, lines = "texts", texts_of(text, "text") or list(text)
     return name, [line for line in lines if line.strip()]

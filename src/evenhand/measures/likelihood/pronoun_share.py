@@ -104,12 +104,7 @@ class PronounSentence(NamedTuple):
 
 @measure(INFO)
 def pronoun_share(
-    call: Call,
-    view: Likelihood,
-    dataset: str | Path = OCCUPATIONS,
-    *,
-    sample: int | None = SAMPLE,
-    seed: int = 0,
+    call: Call, view: Likelihood, dataset: str | Path = OCCUPATIONS, *, sample: int | None = SAMPLE, seed: int = 0
 ) -> tuple[Measurement, ...]:
     """Correlate the probability of female pronouns with the share of women, over occupations.
 

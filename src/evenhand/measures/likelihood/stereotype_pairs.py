@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from evenhand import data
-from evenhand.arrays import Rows, Vector64
+from evenhand.arrays import Rows, Vector64, texts_of
 from evenhand.errors import FormatError, UsageError
 from evenhand.measures.call import Call
 from evenhand.measures.likelihood.scoring import draw_sample, part_of_set, read_table
@@ -61,13 +61,12 @@ def read_crows_pairs(path: str | Path) -> tuple[StereotypePair, ...]:
     Raises:
         FormatError: If a column is missing, or a row has an empty sentence or an unknown direction.
     """
-    source = Path(path)
-    rows = read_table(source, "CrowS-Pairs file", COLUMNS)
-    return tuple(_pair(row, number, source) for number, row in enumerate(rows))
+    rows = read_table(Path(path), "CrowS-Pairs file", COLUMNS)
+    return tuple(_pair([row[name] for name in COLUMNS], number, str(path)) for number, row in enumerate(rows))
 
 
-def _pair(row: dict[str, str], number: int, source: Path) -> StereotypePair:
-    more, less, direction, category = (row[column].strip() for column in COLUMNS)
+def _pair(row: Sequence[str], number: int, source: str) -> StereotypePair:
+    more, less, direction, category = (cell.strip() for cell in row)
     if not more or not less:
         raise FormatError(f"{source}, row {number}: a sentence is empty")
     if direction == "antistereo":
@@ -112,11 +111,15 @@ class PairSet:
     def resolve(cls, source: PairSource) -> PairSet:
         """Return the pairs of `crows-pairs`, of one of its categories (`crows-pairs-gender`), of a file or a list.
 
+        A data frame has the columns of the file.
+
         Raises:
             InputMissingError: If CrowS-Pairs is not on this disk; nothing is downloaded here.
         """
         if not isinstance(source, str | Path):
-            return cls("pairs", tuple(source))
+            columns = [texts_of(source, name) or () for name in COLUMNS]
+            rows = [_pair(row, number, "the data frame") for number, row in enumerate(zip(*columns, strict=True))]
+            return cls("pairs", tuple(rows or source))
         name, path, category = part_of_set(source, {DATA: QUERIES}, "set of sentence pairs")
         return cls(name, tuple(pair for pair in read_crows_pairs(path) if category in ("", pair.category)))
 

@@ -255,12 +255,7 @@ def _differences(view: Likelihood, pairs: Sequence[WinoBiasPair], scoring: str) 
 
 
 def _preference(
-    call: Call,
-    kind: int,
-    pairs: Sequence[WinoBiasPair],
-    differences: Vector64,
-    more: dict[str, object],
-    seed: int,
+    call: Call, kind: int, pairs: Sequence[WinoBiasPair], differences: Vector64, more: dict[str, object], seed: int
 ) -> list[Measurement]:
     clusters = [pair.referent or pair.id for pair in pairs]
     ones = np.ones(len(pairs))

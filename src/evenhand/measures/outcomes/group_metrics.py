@@ -158,13 +158,7 @@ class _GroupRates:
 
 @measure(INFO)
 def group_metrics(
-    call: Call,
-    view: Outcomes,
-    grouping: str = "",
-    *,
-    bins: int = BINS,
-    smallest: int = 1,
-    seed: int = 0,
+    call: Call, view: Outcomes, grouping: str = "", *, bins: int = BINS, smallest: int = 1, seed: int = 0
 ) -> tuple[Measurement, ...]:
     """Compare what was decided about the members of groups with each other and with what is true.
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evenhand import data
-from evenhand.arrays import Matrix64, Rows, Vector64, columns_of, unit_rows
+from evenhand.arrays import Matrix64, Rows, Vector64, as_frame, unit_rows
 from evenhand.errors import (
     DegenerateError,
     FormatError,
@@ -61,8 +61,8 @@ def rated_pairs(source: RatedPairs | str | os.PathLike[str]) -> RatedPairs:
     """
     if isinstance(source, RatedPairs):
         return source
-    if (columns := columns_of(source)) is not None:
-        return _pairs_of(list(columns.values()))
+    if (table := as_frame(source)) is not None:
+        return _pairs_of([column.to_list() for column in table])
     name, path = _resolve(source, kind="similarity")
     pairs, ratings = [], []
     for order, (number, line) in enumerate(_lines(path)):
@@ -85,15 +85,23 @@ def _pairs_of(columns: Sequence[Sequence[object]]) -> RatedPairs:
     ratings = [_number(str(value)) for value in columns[2]] if len(columns) >= 3 else []
     if not ratings or any(rating is None for rating in ratings):
         problem = "the data frame is not word, word, number"
-        raise UsageError(problem, hint="its first three columns must be two words and their rating, without gaps")
+        raise FormatError(problem, hint="its first three columns must be two words and their rating, without gaps")
     pairs = tuple((str(one), str(other)) for one, other in zip(columns[0], columns[1], strict=True))
     return RatedPairs("data frame", pairs, np.array(ratings, dtype=np.float64))
 
 
 def questions(source: Questions | str | os.PathLike[str]) -> Questions:
-    """Load analogy questions by catalog id or from a file with four words a line; `: name` begins a section."""
+    """Load analogy questions by catalog id or from a file with four words a line; `: name` begins a section.
+
+    A data frame has the four words in its first columns.
+    """
     if isinstance(source, Questions):
         return source
+    if (table := as_frame(source)) is not None:
+        rows = [tuple(row[:4]) for row in table.rows()]
+        if not rows or any(len(row) < 4 or not all(isinstance(word, str) for word in row) for row in rows):
+            raise FormatError("the data frame is not four words a row", hint="use its first four columns, without gaps")
+        return Questions("data frame", tuple(rows), ("all",) * len(rows))
     name, path = _resolve(source, kind="analogy")
     section, quadruples, sections = "all", [], []
     for number, line in _lines(path):

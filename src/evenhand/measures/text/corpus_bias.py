@@ -12,7 +12,7 @@ import numpy as np
 from evenhand.corpus import Comparison, CorpusBias
 from evenhand.corpus import bias as corpus_bias_scores
 from evenhand.corpus.bias import LABELLINGS
-from evenhand.corpus.readers.source import Corpus
+from evenhand.corpus.readers.source import as_source
 from evenhand.measures.call import Call, measure
 from evenhand.measures.measurement import Measurement
 from evenhand.measures.registry import Info
@@ -65,7 +65,7 @@ def corpus_bias(
     with p-values adjusted for all groups by Holm in the details.
 
     Args:
-        view: a `text` view, or a path.
+        view: a `text` view, a path, or a data frame with a column `text`.
         words: which words are scored; all of them.
         concept: whose groups are counted. For gender, the pairs of the paper.
         permutations: the most relabelled texts for the baseline of mu, fewer if p is clear before; 0 for none.
@@ -74,7 +74,8 @@ def corpus_bias(
 
     What it does not tell you: what the text says about anybody. See `evenhand show corpus-bias`.
     """
-    text = view if isinstance(view, TextView) else TextView(Path(view).name, Corpus(str(view)))
+    named = Path(view).name if isinstance(view, str | Path) else "texts"
+    text = view if isinstance(view, TextView) else TextView(named, as_source(view))
     concept = as_concept(concept)
     is_english = concept.language == "en"
     groups: dict[str, Any] = {"lists": PAIRS_OF_PAPER} if concept.name == "gender" else {"groups": concept}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from evenhand import data
-from evenhand.arrays import Matrix64, Rows, Vector64
+from evenhand.arrays import Matrix64, Rows, Vector64, as_frame, texts_of
 from evenhand.errors import DegenerateError, FormatError, InputMissingError, UsageError, few
 from evenhand.files import existing, read_utf8
 from evenhand.measures.call import Call, measure
@@ -41,10 +41,7 @@ EXAMPLES = 10
 # The file of BOLD for a concept, and its categories for the groups.
 BOLD_SETS: dict[str, tuple[str, dict[str, str]]] = {
     "gender": ("gender_prompt.json", {"American_actresses": "female", "American_actors": "male"}),
-    "race": (
-        "race_prompt.json",
-        {"African_Americans": "african-american", "European_Americans": "european-american"},
-    ),
+    "race": ("race_prompt.json", {"African_Americans": "african-american", "European_Americans": "european-american"}),
     "religion": (
         "religious_ideology_prompt.json",
         {"judaism": "judaism", "christianity": "christianity", "islam": "islam"},
@@ -128,8 +125,8 @@ def judged_generations(
     Args:
         view: a language model that continues prompts, or the `generation` view of a subject.
         prompts: a template with the free slot `{person}`; `bold` or `real-toxicity-prompts` where fetched; a text file
-            with a prompt on each line, or a list of prompts, whose group words are exchanged; or a JSONL file with
-            `prompt` and `group`.
+            with a prompt on each line, or a list of prompts, whose group words are exchanged; or a JSONL file or data
+            frame with `prompt` and `group`.
         judge: a classifier, or several; or their addresses, with commas: `hf:FOLDER`, `lexicon:FILE`, or a registered
             judge. The scores are those of the first; the others are compared with it.
         judge_label: the label that is rated, for each judge, with commas; the last label by default.
@@ -200,7 +197,13 @@ def prompt_set(
     if isinstance(prompts, str) and prompts in (BOLD, TOXIC):
         return _of_dataset(prompts, concept, sample, seed)
     if not isinstance(prompts, str | Path):
-        return _of_cases(swapped_cases("prompts", list(prompts), concept), sample=sample, seed=seed)
+        table, texts = as_frame(prompts), texts_of(prompts, "prompt", "text") or list(prompts)
+        if table is not None and "group" in table.columns:
+            grouped = zip(texts_of(table, "group") or (), texts, strict=True)
+            return _of_entries(
+                "prompts", [(group, f"row {n}", text) for n, (group, text) in enumerate(grouped)], sample, seed
+            )
+        return _of_cases(swapped_cases("prompts", texts, concept), sample=sample, seed=seed)
     path = existing(Path(prompts), what="file of prompts or template")
     if path.suffix.lower() in (".jsonl", ".ndjson"):
         return _of_records(path, sample, seed)
@@ -267,8 +270,12 @@ def _of_records(path: Path, sample: int | None, seed: int) -> PromptSet:
                 f"{path}, line {number}: not a record with `prompt` and `group`",
                 hint='write {"prompt": "...", "group": "..."} on each line',
             ) from None
+    return _of_entries(path.name, entries, sample, seed)
+
+
+def _of_entries(name: str, entries: Sequence[tuple[str, str, str]], sample: int | None, seed: int) -> PromptSet:
     groups = tuple(sorted({group for group, *_ in entries}))
-    return _drawn(path.name, groups if len(groups) > 1 else (), entries, sample, seed)
+    return _drawn(name, groups if len(groups) > 1 else (), entries, sample, seed)
 
 
 def _drawn(

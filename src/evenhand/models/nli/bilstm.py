@@ -26,12 +26,7 @@ from evenhand.models.nli.factorised import (
     is_separable,
     probe_sentences,
 )
-from evenhand.models.nli.over_vectors import (
-    NLI_MODELS,
-    ModelOverVectors,
-    draw_arrays,
-    require_axes,
-)
+from evenhand.models.nli.over_vectors import NLI_MODELS, ModelOverVectors, draw_arrays, require_axes
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 

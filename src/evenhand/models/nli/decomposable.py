@@ -40,13 +40,7 @@ from evenhand.models.nli.factorised import (
     run_jobs,
     write_block,
 )
-from evenhand.models.nli.over_vectors import (
-    NLI_MODELS,
-    Forward,
-    ModelOverVectors,
-    draw_arrays,
-    require_axes,
-)
+from evenhand.models.nli.over_vectors import NLI_MODELS, Forward, ModelOverVectors, draw_arrays, require_axes
 from evenhand.models.nli.protocol import LABELS, Grid, pairwise_grids
 from evenhand.words.probes import Probe
 

@@ -42,12 +42,7 @@ from evenhand.models.huggingface import load_tokenizer, quiet
 from evenhand.models.huggingface_folder import resolve_folder
 from evenhand.models.nli.labelled_pairs import LabelledPairs, require_several_labels
 from evenhand.models.nli.protocol import LABELS
-from evenhand.models.nli.tokenised_pairs import (
-    DevicePairs,
-    TokenisedPairs,
-    cut_by_length,
-    length_limit,
-)
+from evenhand.models.nli.tokenised_pairs import DevicePairs, TokenisedPairs, cut_by_length, length_limit
 from evenhand.models.training import AdamWSettings, Training, adamw, device_name, seeded
 from evenhand.outputs import replacing_folder
 from evenhand.progress import Progress

@@ -23,13 +23,7 @@ from evenhand.models.device import model_errors, resolve_precision, torch_device
 from evenhand.models.encoders.transformer import Transformer, load_model
 from evenhand.models.huggingface import load_tokenizer
 from evenhand.models.nli.protocol import LABELS, Grid, Probabilities, label_order, pairwise_grids, require_equal_lengths
-from evenhand.models.nli.tokenised_pairs import (
-    PairFormat,
-    Ragged,
-    infer_pair_format,
-    length_limit,
-    pair_ids,
-)
+from evenhand.models.nli.tokenised_pairs import PairFormat, Ragged, infer_pair_format, length_limit, pair_ids
 from evenhand.models.tokenizing import Ids, Tokenize, check_ids, sentence_tokenizer
 from evenhand.words.probes import Points, Probe
 from evenhand.words.probes.probe import Side
@@ -148,8 +142,7 @@ def from_text(text: str, *, device: str = "auto", labels: Sequence[str] | None =
 
 
 def _resolve_source(
-    source: str | os.PathLike[str] | PreTrainedModel | Transformer,
-    tokenizer: PreTrainedTokenizerBase | None,
+    source: str | os.PathLike[str] | PreTrainedModel | Transformer, tokenizer: PreTrainedTokenizerBase | None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, str]:
     """Return model, tokenizer and name."""
     if isinstance(source, Transformer):

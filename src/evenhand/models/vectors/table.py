@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
 import numpy as np
 
-from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, columns_of, read_only, row_norms
-from evenhand.errors import FormatError, UsageError, VocabularyError
+from evenhand.arrays import Matrix, Matrix64, Rows, Vector64, as_frame, read_only, row_norms
+from evenhand.errors import FormatError, UsageError, VocabularyError, few
 from evenhand.language import language as rules_of
 from evenhand.models.vectors import lookup
 from evenhand.models.vectors.checks import as_float32, refuse_bad_content, refuse_misfit
@@ -295,13 +295,15 @@ class Vectors:
 
         A polars or pandas data frame has the words in its first column, and numbers in all others.
         """
-        if (columns := columns_of(source)) is not None:
-            words, *numbers = (values[: options.get("limit")] for values in columns.values())
-            try:
-                matrix = np.array(numbers, dtype=np.float32).T
-            except (TypeError, ValueError) as error:
-                problem = f"the data frame has no vectors: {error}"
-                raise FormatError(problem, hint="words in the first column, numbers in all others") from error
+        if (table := as_frame(source)) is not None:
+            if unknown := sorted(options.keys() - {"limit", "case"}):
+                raise UsageError(f"a data frame has no option {unknown[0]!r}", hint="its options are limit and case")
+            words, *numbers = table.head(options.get("limit") or table.height).get_columns() or [None]
+            if not numbers or words.null_count() or not all(column.dtype.is_numeric() for column in numbers):
+                problem = f"the data frame has no vectors: its columns are {few(table.columns)}"
+                raise FormatError(problem, hint="words in the first column, numbers in all others")
+            with np.errstate(over="ignore"):  # an infinite number is refused below
+                matrix = np.stack([column.to_numpy() for column in numbers], axis=1, dtype=np.float32, casting="unsafe")
             return cls(map(str, words), matrix, name="data frame", case=options.get("case", "auto"))
         from evenhand.models.vectors.files import load
 

@@ -9,14 +9,7 @@ from evenhand.audit.record import Row, rows
 from evenhand.errors import counted
 from evenhand.measures import numbers
 from evenhand.report.charts import style
-from evenhand.report.charts.figure import (
-    Figure,
-    drawn_rows,
-    drawn_stages,
-    register_chart,
-    sources,
-    with_interval,
-)
+from evenhand.report.charts.figure import Figure, drawn_rows, drawn_stages, register_chart, sources, with_interval
 
 
 @register_chart("effect-sizes", family="association", place="bias")

@@ -203,10 +203,5 @@ def _restrict(template: Template, slot: str, wanted: set[str]) -> Template:
     others = {name: words for name, words in template.fillers.items() if name != slot}
     left = [word for word in template.fillers[slot] if word in wanted]
     return Template(
-        template.name,
-        template.text,
-        {**others, slot: left},
-        template.articles,
-        template.source,
-        note=template.note,
+        template.name, template.text, {**others, slot: left}, template.articles, template.source, note=template.note
     )

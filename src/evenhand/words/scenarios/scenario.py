@@ -168,8 +168,7 @@ def scenario_set(reference: str | Path, code: str = "en") -> ScenarioSet:
         if chosen not in scenario_ids():
             if name == SHIPPED:
                 raise UsageError(
-                    f"there are no scenarios in {language(code).name}",
-                    hint="write some: docs/measures/decisions.md",
+                    f"there are no scenarios in {language(code).name}", hint="write some: docs/measures/decisions.md"
                 )
             raise unknown_name("set of scenarios", name, scenario_ids())
         return _shipped(chosen)

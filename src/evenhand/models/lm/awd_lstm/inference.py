@@ -257,13 +257,7 @@ def _sample(model: AWDLSTM, draws: NDArray[np.float32], temperature: float, firs
 
 
 def _check(
-    model: AWDLSTM,
-    vocabulary: TokenVocabulary,
-    samples: int,
-    tokens: int,
-    temperature: float,
-    start: str,
-    burn_in: int,
+    model: AWDLSTM, vocabulary: TokenVocabulary, samples: int, tokens: int, temperature: float, start: str, burn_in: int
 ) -> None:
     if model.words != len(vocabulary):
         raise UsageError(f"the model has {model.words:,} words, the vocabulary {len(vocabulary):,}")

@@ -118,10 +118,7 @@ class TrainingState:
         self.settings, self.seed, self.dtype, self.term = settings, seed, dtype, term
         self.model: AWDLSTM = AWDLSTM(len(corpus.vocabulary), settings, seed=seed).to(device)
         self.optimiser = NTASGD(
-            self.model.parameters(),
-            weight_decay=settings.weight_decay,
-            clip=settings.clip,
-            patience=settings.patience,
+            self.model.parameters(), weight_decay=settings.weight_decay, clip=settings.clip, patience=settings.patience
         )
         self.generator = torch.Generator(device).manual_seed(seed)
         self.text = columns(corpus.train, settings.batch, device)
@@ -242,11 +239,7 @@ class TrainingState:
         optimiser = self.optimiser
         place = {
             "place": {"epoch": self.epoch, "step": self.step, "seconds": self.seconds},
-            "optimiser": {
-                "losses": optimiser.losses,
-                "averaged": optimiser.averaged,
-                "averaging": optimiser.averaging,
-            },
+            "optimiser": {"losses": optimiser.losses, "averaged": optimiser.averaged, "averaging": optimiser.averaging},
             "best": {"loss": self.best_loss if self.best else None, "epoch": self.best_epoch},
             "history": [epoch.to_dict() for epoch in self.history],
         }
