@@ -11,12 +11,14 @@ import hashlib
 import json
 import math
 import os
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from evenhand.errors import EvenhandError
 
 RECORD = Path(__file__).with_name("recorded_numbers.json")
 RELATIVE, ABSOLUTE = 1e-4, 1e-6
@@ -45,15 +47,41 @@ SHORT = 2  # entries of a list that is recorded as it is; of others length, sums
 LONGEST = 100  # characters of a text that is recorded as it is; of others a digest
 
 
-def check_whole(part: str, value: object, *, relative: float = 1e-6) -> None:
-    """Compare all of some plain data with the recorded ones: numbers, texts, what is missing, and the order."""
-    found = summary(value)
-    record = json.loads(WHOLE.read_text(encoding="utf-8")) if WHOLE.exists() else {}
+def check_whole(part: str, value: object, *, relative: float = 1e-6, record: Path = WHOLE) -> None:
+    """Compare all of a result with the recorded one: numbers, texts, what is missing, and the order."""
+    found = summary(plain(value))
+    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     if os.environ.get("RECORD_NUMBERS"):
-        record = dict(sorted({**record, part: found}.items()))
-        WHOLE.write_text(_written(record), encoding="utf-8")
-    differing = list(differences(found, record[part], relative))
+        known = dict(sorted({**known, part: found}.items()))
+        record.write_text(_written(known), encoding="utf-8")
+    differing = list(differences(found, known[part], relative))
     assert not differing, differing[:9]
+
+
+def outcomes(calls: Mapping[str, Callable[[], object]]) -> dict[str, object]:
+    """Return the result of each call, or the error it raises."""
+    found: dict[str, object] = {}
+    for name, call in calls.items():
+        try:
+            found[name] = call()
+        except EvenhandError as error:
+            found[name] = f"{type(error).__name__}: {error}"
+    return found
+
+
+def plain(value: Any) -> Any:
+    """Return a result as lists, mappings, texts and numbers."""
+    if hasattr(value, "to_dict"):
+        return plain(value.to_dict())
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, Sequence | frozenset) and not isinstance(value, str):
+        return [plain(part) for part in value]
+    return value
 
 
 def _written(record: Mapping[str, Any]) -> str:
@@ -72,7 +100,7 @@ def _written(record: Mapping[str, Any]) -> str:
 def summary(value: object) -> Any:
     """Return plain data with nine digits of each number, long lists as their sums, and long texts as a digest."""
     if isinstance(value, Mapping):
-        return {key: summary(part) for key, part in value.items() if key != "definition"}
+        return {key: summary(part) for key, part in value.items() if key == "seed" or key not in LEFT_OUT}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [summary(part) for part in value] if len(value) <= SHORT else _summed(value)
     if isinstance(value, float):
@@ -149,49 +177,3 @@ def _of_list(values: Sequence[object], name: str) -> Iterator[tuple[str, float]]
         yield f"{name}{key}.sum", float(column.sum())
         yield f"{name}{key}.squares", float((column**2).sum())
         yield f"{name}{key}.order", float(column @ np.arange(1, len(column) + 1) / len(column))
-
-
-def check_all(part: str, value: object, record: Path, relative: float = RELATIVE) -> None:
-    """Compare plain data with a record of everything in it: numbers with a tolerance, texts and flags exactly."""
-    found = dict(leaves(value))
-    known = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
-    if os.environ.get("RECORD_NUMBERS"):
-        known[part] = {
-            place: float(f"{leaf:.7g}") if isinstance(leaf, float) else leaf for place, leaf in found.items()
-        }
-        lines = [f"{json.dumps(name)}: {json.dumps(known[name], ensure_ascii=False)}" for name in sorted(known)]
-        record.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
-    assert found.keys() == known[part].keys()
-    differing = {
-        place: (leaf, known[part][place])
-        for place, leaf in found.items()
-        if not _same(leaf, known[part][place], relative)
-    }
-    assert differing == {}
-
-
-def leaves(value: object, place: str = "") -> Iterator[tuple[str, object]]:
-    """Yield every number, text and flag of plain data with its place; the numbers of a long list as a few sums."""
-    if isinstance(value, Mapping):
-        for key, part in value.items():
-            if key not in LEFT_OUT:
-                yield from leaves(part, f"{place}.{key}")
-        return
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        yield place, value
-    elif (len(value) > 4 and all(isinstance(part, Sequence) and not isinstance(part, str) for part in value)) or (
-        len(value) > 12 and not any(isinstance(part, str) for part in value)
-    ):
-        yield from numbers(value, place)
-    elif len(value) > 12:
-        yield f"{place}.length and checksum", f"{len(value)} {zlib.crc32(repr(list(value)).encode())}"
-    else:
-        yield f"{place}.length", len(value)
-        for number, part in enumerate(value):
-            yield from leaves(part, f"{place}[{number}]")
-
-
-def _same(found: object, known: object, relative: float) -> bool:
-    if isinstance(found, float) and isinstance(known, int | float):
-        return math.isclose(found, known, rel_tol=relative, abs_tol=max(ABSOLUTE, relative * 1e-2)) or found == known
-    return type(found) is type(known) and found == known

@@ -195,8 +195,8 @@ def test_what_is_given_becomes_a_source(tmp_path):
     assert as_source(frame) == Texts(["a", "b"])
     with pytest.raises(UsageError, match="no column 'body'"):
         as_source(frame, field="body")
-    with pytest.raises(UsageError, match="row 0 of the column 'n' is 1, not a text"):
+    with pytest.raises(FormatError, match="row 0 of the column 'n' is 1, not a text"):
         as_source(frame, field="n")
-    with pytest.raises(UsageError, match="row 1 of the column 'gap' is None, not a text"):
+    with pytest.raises(FormatError, match="row 1 of the column 'gap' is None, not a text"):
         as_source(frame, field="gap")
     assert np.isfinite(as_source(frame).size)

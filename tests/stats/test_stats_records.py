@@ -13,7 +13,7 @@ from evenhand.stats import bootstrap, correlation, group_rates, means, multiplic
 from evenhand.stats.group_rates import Estimates, GroupCounts
 from evenhand.stats.means import EstimatorMoments
 from evenhand.stats.units import Units
-from whole_records import check
+from recorded_numbers import check_whole, outcomes
 
 RNG = np.random.default_rng(0)
 NORMAL, OTHER = RNG.normal(1.0, 2.0, 12), RNG.normal(size=12)
@@ -95,7 +95,7 @@ def test_bootstrap() -> None:
         "wilson, one error": lambda: bootstrap.wilson([0.0, 0.3, 1.0], 7, quantile=1.0),
         "wilson of nothing": lambda: bootstrap.wilson(0.5, NAN),
     }
-    check("stats bootstrap", calls)
+    check_whole("stats bootstrap", outcomes(calls))
 
 
 @pytest.mark.parametrize("kind", ["plain", "share"])
@@ -117,7 +117,7 @@ def test_intervals_of_moments(kind: str) -> None:
             calls[f"{number} narrow"] = lambda one=one: one.share_interval(0.7, 9, level=0.8)
     calls["level 0"] = lambda: made[0].interval(0.4, level=0.0)
     calls["level 1"] = lambda: made[0].interval(0.4, level=1.0)
-    check(f"stats moments {kind}", calls)
+    check_whole(f"stats moments {kind}", outcomes(calls))
 
 
 def test_means() -> None:
@@ -172,7 +172,7 @@ def test_means() -> None:
         "jackknife, all hits": lambda: means.jackknife_interval(ratio, np.ones((5, 2)), share_of=1.0),
         "jackknife, constant": lambda: means.jackknife_interval(ratio, np.ones((5, 2)) * [3.0, 1.0]),
     }
-    check("stats means", calls)
+    check_whole("stats means", outcomes(calls))
 
 
 def test_clusters() -> None:
@@ -209,7 +209,7 @@ def test_clusters() -> None:
         calls[f"note {share}"] = lambda share=share: [
             means.crossed_share_note(share, each) for each in (few, many, few[1:])
         ]
-    check("stats clusters", calls)
+    check_whole("stats clusters", outcomes(calls))
 
 
 def test_permutation() -> None:
@@ -256,7 +256,7 @@ def test_permutation() -> None:
         "relabelling by default": lambda: permutation.relabelling_p(np.stack([NORMAL, OTHER, -NORMAL], axis=1), 2),
         "interactions": lambda: permutation.interactions(RNG_TABLE),
     }
-    check("stats permutation", calls)
+    check_whole("stats permutation", outcomes(calls))
 
 
 RNG_TABLE = np.random.default_rng(4).normal(size=(2, 3, 4))
@@ -285,7 +285,7 @@ def test_interactions() -> None:
         "ragged": lambda: permutation.interaction_test([cells(3, 3, 3, 3)[0], cells(3, 3)[0]]),
         "one value": lambda: permutation.interaction_test(cells(3, 3, 3, 1)),
     }
-    check("stats interactions", calls)
+    check_whole("stats interactions", outcomes(calls))
 
 
 def test_correlations() -> None:
@@ -326,7 +326,7 @@ def test_correlations() -> None:
         "level 1": lambda: correlation.theil_sen(NORMAL, OTHER, level=1.0),
         "infinite slope": lambda: correlation.theil_sen(NORMAL[:2], np.array([1.0, np.inf])),
     }
-    check("stats correlation", calls)
+    check_whole("stats correlation", outcomes(calls))
 
 
 def counted(*pairs: tuple[float, float]) -> GroupCounts:
@@ -381,7 +381,7 @@ def test_rates_of_groups() -> None:
             group_rates.equal_means_p(many, np.r_[np.zeros(2_197, dtype=int), 1, 1, 1], 2),
         ],
     }
-    check("stats group rates", calls)
+    check_whole("stats group rates", outcomes(calls))
 
 
 def test_multiplicity() -> None:
@@ -400,7 +400,7 @@ def test_multiplicity() -> None:
         "harmonic of none": lambda: multiplicity.harmonic_mean_p([]),
         "two-sided": lambda: [multiplicity.two_sided_p(z) for z in (0.0, 1.0, -1.959963984540054, 3.0)],
     }
-    check("stats multiplicity", calls)
+    check_whole("stats multiplicity", outcomes(calls))
 
 
 def made_units() -> dict[str, Units]:
@@ -451,7 +451,7 @@ def test_units() -> None:
         "values": lambda: made["mean"].values(np.array([[2.0, 1.0], [0.0, 1.0]])),
         "fits": lambda: [(name, [width for width in range(14) if units._fits(name, width)]) for name in units.NAMES],
     }
-    check("stats units", calls)
+    check_whole("stats units", outcomes(calls))
 
 
 def test_records_of_units_that_are_damaged() -> None:
@@ -505,7 +505,7 @@ def test_tests_of_units() -> None:
         "null of pearson": lambda: units.null_p(made["pearson"]),
         "null of a sum": lambda: units.null_p(made["sum"]),
     }
-    check("stats tests of units", calls)
+    check_whole("stats tests of units", outcomes(calls))
 
 
 def test_what_counts_as_rounding_depends_on_the_size_of_the_values() -> None:
@@ -539,4 +539,4 @@ def test_what_counts_as_rounding_depends_on_the_size_of_the_values() -> None:
                 units.mean_units("w", range(8), values), float(values[3])
             ),
         }
-    check("stats rounding", calls)
+    check_whole("stats rounding", outcomes(calls))

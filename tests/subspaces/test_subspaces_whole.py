@@ -12,8 +12,8 @@ import evenhand as eh
 from evenhand import subspaces
 from evenhand.subspaces import Subspace, differences, learning, subspace
 from evenhand.words import Concept, Pairs, Recipe, WordSet
+from recorded_numbers import check_whole, outcomes
 from small_world import ALONE, BAD, COLOUR, COLOURS, FEMALE, GENDER, GOOD, JOBS, MALE, PAIRS, UNPUBLISHED, before
-from whole_records import check
 
 Calls = dict[str, Callable[[], Any]]
 PLANE = eh.Vectors(
@@ -65,7 +65,7 @@ def test_directions_of_pairs() -> None:
         "k of True": lambda: subspaces.pairs(v, PAIRS, True),
         "k of 1.0": lambda: subspaces.pairs(v, PAIRS, 1.0),  # type: ignore[arg-type]
     }
-    check("subspaces pairs", calls)
+    check_whole("subspaces pairs", outcomes(calls))
 
 
 @pytest.mark.filterwarnings("ignore:before has")
@@ -108,7 +108,7 @@ def test_directions_of_groups() -> None:
         "nouns": lambda: [(each.name, len(each)) for each in subspaces.nouns("fr")],
         "no nouns": lambda: subspaces.nouns("en"),
     }
-    check("subspaces groups", calls, relative=1e-4)
+    check_whole("subspaces groups", outcomes(calls), relative=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:before has")
@@ -142,7 +142,7 @@ def test_learning() -> None:
         "usual options": lambda: subspaces.learn(v, GENDER, "two-means", k=1, centre=False).params,
         "three words": lambda: learning._pair(v, GENDER, learning.EstimationPlan("pair", "", ("a", "b", "c"))),
     }
-    check("subspaces learning", calls, relative=1e-4)
+    check_whole("subspaces learning", outcomes(calls), relative=1e-4)
 
 
 def test_subspaces() -> None:
@@ -204,7 +204,7 @@ def test_subspaces() -> None:
         "one random word": lambda: subspaces.random_words(before(), n=1),
         "too many": lambda: subspaces.random_words(PLANE, n=9),
     }
-    check("subspaces", calls)
+    check_whole("subspaces", outcomes(calls))
 
 
 def test_equally_strong_directions_warn() -> None:
@@ -231,7 +231,7 @@ def test_stability_and_scree() -> None:
         "scree of words": lambda: subspaces.scree(v, subspaces.words(v, JOBS), draws=5),
         "shares": lambda: [subspaces.scree.__globals__["_shares"](np.array(row)) for row in ([2.0, 1.0], [0.0, 0.0])],
     }
-    check("subspaces stability", calls)
+    check_whole("subspaces stability", outcomes(calls))
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e-4])

@@ -201,8 +201,8 @@ class Subject(ABC):
         if name not in self._views:
             where = self.engine if name in self.on_engine else None
             self._views[name] = self._open_view(name) if where is None else self._view_on(where, name)
-            # A view of an object in memory may read its temporary folder after the subject is gone.
-            weakref.finalize(self._views[name], id, vars(self).get("live_folder"))
+            if folder := vars(self).get("live_folder"):  # a view may read it after the subject is gone
+                weakref.finalize(self._views[name], id, folder)
         return self._views[name]
 
     def text(self, *, samples: int | None = None, tokens: int | None = None, seed: int = 0) -> TextView:

@@ -12,6 +12,7 @@ import evenhand as eh
 from evenhand import measures
 from evenhand.measures.association import bat, located_query, mweat, ripa, rnsb, same, weat
 from evenhand.words import Concept, Pairs, Query
+from recorded_numbers import check_whole, outcomes
 from small_world import (
     ALONE,
     BAD,
@@ -31,7 +32,6 @@ from small_world import (
     after,
     before,
 )
-from whole_records import check
 
 Calls = dict[str, Callable[[], Any]]
 ZERO = eh.Vectors(
@@ -60,7 +60,7 @@ def test_weat() -> None:
         "one target": lambda: measure(v, Query("one", [JOBS], TARGETS.attributes)),
         "three attributes": lambda: measure(v, TWO),
     }
-    check("weat", calls)
+    check_whole("weat", outcomes(calls))
 
 
 def test_intervals_of_effect_sizes() -> None:
@@ -92,7 +92,7 @@ def test_intervals_of_effect_sizes() -> None:
         weat.effect_size(np.array([1.0, 2.0]), np.array([0.0]), 1), weat.effect_size(np.ones(2), np.ones(3)),
     ]  # fmt: skip
     # rounding decides the last digits of these differences, and the noncentralities are solved to 1e-12
-    check("effect size intervals", calls)
+    check_whole("effect size intervals", outcomes(calls))
 
 
 def test_generalised_weat() -> None:
@@ -121,7 +121,7 @@ def test_generalised_weat() -> None:
         "one sample": lambda: measure(v, two, samples=1).p_value,
         "no sample": lambda: measure(v, two, samples=0),
     }
-    check("generalised weat", calls)
+    check_whole("generalised weat", outcomes(calls))
 
 
 @pytest.mark.filterwarnings("ignore:before has 6 of 7 pairs")
@@ -171,7 +171,7 @@ def test_ripa() -> None:
     calls["weak"] = lambda: [
         ripa.pair_intervals(noise[:2], noise + np.eye(40)[0] * size) for size in (1.5, 2, 2.5, 3, 4)
     ]
-    check("ripa", calls)
+    check_whole("ripa", outcomes(calls))
 
 
 def test_same() -> None:
@@ -194,7 +194,7 @@ def test_same() -> None:
         "equal groups": lambda: measure(v, words, concept=Concept("c", {"x": ["ruby"], "y": ["ruby"], "z": ["jade"]})),
         "components": lambda: same.components(np.array([[1.0, 0, 0], [0, 1, 0], [-1, 2, 0], [0, 0, 1]])),
     }
-    check("same", calls)
+    check_whole("same", outcomes(calls))
 
 
 def test_bat() -> None:
@@ -210,7 +210,7 @@ def test_bat() -> None:
         "one word of one": lambda: measure(v, Query("one", TARGETS.targets, [["she", "woman"], ["he"]])),
         "shares": lambda: bat.analogy_shares(*(v.matrix[rows].astype(float) for rows in np.arange(16).reshape(4, 4))),
     }
-    check("bat", calls)
+    check_whole("bat", outcomes(calls))
 
 
 def test_ect_and_mac() -> None:
@@ -240,7 +240,7 @@ def test_ect_and_mac() -> None:
         ),
         "mac required": lambda: measures.mac(v, LOSSY, min_share=0.9),
     }
-    check("ect and mac", calls)
+    check_whole("ect and mac", outcomes(calls))
 
 
 def test_rnd() -> None:
@@ -265,7 +265,7 @@ def test_rnd() -> None:
         "zero mean, euclidean": lambda: measure(ZERO, opposite),
         "one and one": lambda: measure(ZERO, Query("one", [["a"], ["b"]], [["d", "c"]]), distance="cosine"),
     }
-    check("rnd", calls)
+    check_whole("rnd", outcomes(calls))
 
 
 def test_rnsb() -> None:
@@ -285,7 +285,7 @@ def test_rnsb() -> None:
             np.array([[0.1, 0.4, 0.5], [0.0, 0.5, 0.5]]), np.array([[0, 1, 2], [1, 1, 2]])
         ),
     }
-    check("rnsb", calls, relative=1e-4)
+    check_whole("rnsb", outcomes(calls), relative=1e-4)
 
 
 def test_interactions() -> None:
@@ -311,7 +311,7 @@ def test_interactions() -> None:
         ),
         "equal attributes": lambda: measure(v, Query("e", cells, [GOOD, GOOD])),
     }
-    check("interaction", calls)
+    check_whole("interaction", outcomes(calls))
 
 
 def test_mweat() -> None:
@@ -340,7 +340,7 @@ def test_mweat() -> None:
             )
         ],
     }  # fmt: skip
-    check("mweat", calls)
+    check_whole("mweat", outcomes(calls))
 
 
 def test_located_queries() -> None:
@@ -370,7 +370,7 @@ def test_located_queries() -> None:
         "different": lambda: located_query.require_distinct_means(["x", "y", "z"], [rows, rows, rows[:1]]),
         "equal": lambda: located_query.require_distinct_means(["x", "y", "z"], [rows, rows, rows]),
     }
-    check("located queries", calls)
+    check_whole("located queries", outcomes(calls))
 
 
 @pytest.mark.parametrize("factor", [1e4, 1e-4])

@@ -13,8 +13,8 @@ from evenhand.measures.geometry import analogies, biased_words, direct_bias, pro
 from evenhand.measures.geometry.biased_words import Restriction, concept_poles
 from evenhand.subspaces import Subspace
 from evenhand.words import Concept, Pairs, Table, WordSet
+from recorded_numbers import check_whole, outcomes
 from small_world import ALONE, COLOUR, FEMALE, GENDER, GOOD, JOBS, MALE, OTHERS, PAIRS, UNPUBLISHED, after, before
-from whole_records import check
 
 Calls = dict[str, Callable[[], Any]]
 MIXED = [*JOBS, *GOOD, "Nurse", "gone"]
@@ -51,7 +51,7 @@ def test_direct_bias() -> None:
         "negative": lambda: measure(v, JOBS, concept=GENDER, c=-0.1),
         "other dimension": lambda: measure(PLANE, ["a"], concept=AB, direction="original", reference=v),
     }
-    check("direct bias", calls)
+    check_whole("direct bias", outcomes(calls))
 
 
 def test_indirect_bias() -> None:
@@ -76,7 +76,7 @@ def test_indirect_bias() -> None:
             np.array([0.5, 0.49, -0.5]), np.zeros((3, 1)), np.array([[0.0], [0.0], [0.5]]), smallest=0.5
         ),
     }
-    check("indirect bias", calls)
+    check_whole("indirect bias", outcomes(calls))
 
 
 def test_midb() -> None:
@@ -97,7 +97,7 @@ def test_midb() -> None:
         "no positive names": lambda: measure(v, JOBS, concept=Concept("n", GENDER.groups, names={"male": MALE})),
         "colours": lambda: measure(v, JOBS, concept=COLOUR, d=2),
     }
-    check("midb", calls)
+    check_whole("midb", outcomes(calls))
 
 
 def test_neighbours() -> None:
@@ -119,7 +119,7 @@ def test_neighbours() -> None:
         "required": lambda: measure(v, MIXED[-3:], concept=GENDER, min_share=0.9),
         "statistic": lambda: measures.neighbours.__wrapped__(None, v, statistic="kendall"),  # type: ignore[attr-defined]
     }
-    check("neighbours", calls)
+    check_whole("neighbours", outcomes(calls))
 
 
 def test_occupation_share() -> None:
@@ -141,7 +141,7 @@ def test_occupation_share() -> None:
         "no numbers": lambda: measure(v, WordSet("plain", JOBS), concept=GENDER),
         "constant": lambda: measure(v, WordSet("c", JOBS, scores={"x": [1.0] * 12}), concept=GENDER),
     }
-    check("occupation share", calls)
+    check_whole("occupation share", outcomes(calls))
 
 
 def test_proximity() -> None:
@@ -174,7 +174,7 @@ def test_proximity() -> None:
         ],
         "ratio": lambda: proximity_bias._ratio(np.array([[1.0, 2.0], [1.0, 0.0], [0.2, 0.5]])),
     }  # fmt: skip
-    check("proximity", calls)
+    check_whole("proximity", outcomes(calls))
 
 
 def test_clustering() -> None:
@@ -210,7 +210,7 @@ def test_clustering() -> None:
             for rows in (np.array([[3.0, 0], [2, 1], [-1, 0], [-2, 1]]), np.array([[-3.0], [-2], [1], [2]]), np.ones((4, 3)))
         ],
     }  # fmt: skip
-    check("clustering", calls, relative=1e-4)
+    check_whole("clustering", outcomes(calls), relative=1e-4)
 
 
 def test_recoverability() -> None:
@@ -248,7 +248,7 @@ def test_recoverability() -> None:
             separability._gamma(gamma, matrix) for gamma in ("scale", "auto", 0.3) for matrix in (rows, np.ones((3, 4)))
         ],
     }  # fmt: skip
-    check("recoverability", calls, relative=1e-4)
+    check_whole("recoverability", outcomes(calls), relative=1e-4)
 
 
 def test_generated_analogies() -> None:
@@ -276,7 +276,7 @@ def test_generated_analogies() -> None:
             np.array([[1.0, 0.5, 0.4999], [0.99994, 0.99996, -1.0]], dtype=np.float32), 1.0
         ),
     }  # fmt: skip
-    check("generated analogies", calls)
+    check_whole("generated analogies", outcomes(calls))
 
 
 def test_analogies_in_blocks_are_those_at_once(monkeypatch: Any) -> None:
@@ -315,7 +315,7 @@ def test_sembias() -> None:
             np.array([[0.5, 0.5001], [0.5, 0.50005], [0.2, 0.1]]), ("definition", "stereotype"), 1e-4
         ),
     }
-    check("sembias", calls)
+    check_whole("sembias", outcomes(calls))
 
 
 def test_biased_words() -> None:
@@ -394,7 +394,7 @@ def test_biased_words() -> None:
         "words list": lambda: [tuple(one) for one in biased_words.select_words(v, MIXED, concept=GENDER).lists()],
         "described": lambda: biased_words.describe_direction(biased_words.concept_direction(v, GENDER, how="pair")),
     }  # fmt: skip
-    check("biased words", calls)
+    check_whole("biased words", outcomes(calls))
 
 
 def test_of_many_words_two_hundred_a_side_are_items() -> None:

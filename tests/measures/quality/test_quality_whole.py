@@ -14,8 +14,8 @@ from evenhand import measures
 from evenhand.measures.geometry.biased_words import Restriction
 from evenhand.measures.quality import rated_sets, retention
 from evenhand.measures.quality.rated_sets import Questions, RatedPairs
+from recorded_numbers import check_whole, outcomes
 from small_world import BAD, GENDER, GOOD, JOBS, PAIRS, after, before
-from whole_records import check
 
 Calls = dict[str, Callable[[], Any]]
 RATED = RatedPairs(
@@ -85,7 +85,7 @@ def test_similarity() -> None:
             np.array([1.0, 2, 2, 4]), np.array([3.0, 1, 2, 4]), np.array([[1, 1, 1, 1], [2, 0, 1, 1], [0, 4, 0, 0], [0, 2, 2, 0]])
         ),
     }  # fmt: skip
-    check("similarity", calls)
+    check_whole("similarity", outcomes(calls))
 
 
 def test_correlations_of_draws_are_those_of_repeated_rows() -> None:
@@ -121,7 +121,7 @@ def test_analogies() -> None:
         "policy": lambda: measures.analogy.__wrapped__(None, v, ASKED, unknown="drop"),  # type: ignore[attr-defined]
         "unknown set": lambda: measure(v, "google"),
     }
-    check("analogies", calls)
+    check_whole("analogies", outcomes(calls))
 
 
 @pytest.mark.parametrize("method", ["3cosadd", "3cosmul"])
@@ -186,7 +186,7 @@ def test_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("folder/b.txt").touch()
     Path("folder/a.txt").touch()
     calls |= {name: lambda name=name: rated_sets.rated_pairs(name) for name in ("latin.txt", "marked.txt", "folder")}
-    check("rated files", calls)
+    check_whole("rated files", outcomes(calls))
 
 
 def test_retention() -> None:
@@ -213,7 +213,7 @@ def test_retention() -> None:
         "four sentences": lambda: measures.sentence_retention(Encoder(), list(GOOD[:4])),
         "equal sentences": lambda: measures.sentence_retention(Encoder(), ["joy"] * 6),
     }
-    check("retention", calls)
+    check_whole("retention", outcomes(calls))
 
 
 def test_draws_of_one_sentence_have_no_order() -> None:

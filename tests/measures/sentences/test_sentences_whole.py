@@ -16,8 +16,8 @@ from evenhand.measures.sentences import encoded_query, retrieval_skew, seat
 from evenhand.measures.sentences.encoded_query import SentenceSet, encode_query, sentence_effect
 from evenhand.models.encoders.sentences import AveragedVectors
 from evenhand.words import Concept, Query, Template
+from recorded_numbers import check_whole, outcomes
 from small_world import BAD, FEMALE, GOOD, JOBS, MALE, PLEASANT, TWO, before
-from whole_records import check
 
 Calls = dict[str, Callable[[], Any]]
 FRAME = Template("frame", "{start} {word}.", {"start": ["This is", "Here is"]})
@@ -74,7 +74,7 @@ def test_seat() -> None:
         "slots": lambda: measure(view, PLEASANT, template=Template("two", "{word} and {other}")),
         "baseline": lambda: seat._baseline(np.array([1.0, 2.0, 4.0]), np.array([0.0, 3.0]), 2),
     }  # fmt: skip
-    check("seat", calls)
+    check_whole("whole seat", outcomes(calls))
 
 
 def test_layer_bias() -> None:
@@ -99,7 +99,7 @@ def test_layer_bias() -> None:
         "mean effect": lambda: seat._mean_effect(seat._columns(table, 3).sum(axis=0)[None]),
         "units": lambda: [seat._units(table, n, list("abcde"), 0.4) for n in (1, 3)],
     }
-    check("layer bias", calls)
+    check_whole("layer bias", outcomes(calls))
 
 
 def test_effects_by_layer_are_the_definition() -> None:
@@ -177,7 +177,7 @@ def test_encoded_queries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         "owners": lambda: encoded_query._owners(["An apple.", "Old WOMEN", "a man", "x"], ["man", "women", "apple"]),
         "associations": lambda: encode_query(view, PLEASANT, all_layers=True).associations(1),
     }
-    check("encoded queries", calls)
+    check_whole("encoded queries", outcomes(calls))
     monkeypatch.setattr(encoded_query.data, "locate", lambda name: None)
     assert encoded_query.published_ids() == ()
     assert encoded_query.published_query("sent-weat6") is None
@@ -203,7 +203,7 @@ def test_sentence_effects() -> None:
         "nothing": lambda: sentence_effect(sets([0], [0]), (np.ones(1), np.zeros(0)), 1),
         "means": lambda: sets([0, 1, 1], [0, 0])[0].word_means(np.array([1.0, 2, 4])),
     }
-    check("sentence effects", calls)
+    check_whole("sentence effects", outcomes(calls))
 
 
 def test_interactions_of_sentences() -> None:
@@ -222,7 +222,7 @@ def test_interactions_of_sentences() -> None:
         ),
         "flat": lambda: measures.sentence_interaction(Encoder(2), query),
     }
-    check("sentence interaction", calls)
+    check_whole("sentence interaction", outcomes(calls))
 
 
 def test_retrieval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +261,7 @@ def test_retrieval(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "other groups": lambda: retrieval_skew.grep_cases(eh.concept("religion")),
         "items": lambda: retrieval_skew._items(("a", "b", "a", "c"), np.array([1.0, 3, 0, 0.5])),
     }  # fmt: skip
-    check("retrieval", calls)
+    check_whole("retrieval", outcomes(calls))
     (tmp_path / "queries-documents_1.csv").write_text("q_id,query\n1,a\n", encoding="utf-8")
     with pytest.raises(eh.EvenhandError, match="lacks the columns"):
         retrieval_skew.grep_cases(sexes)

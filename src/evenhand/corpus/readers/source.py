@@ -279,5 +279,6 @@ def as_source(paths: Paths | TextSource, **reading: Unpack[ReadArguments]) -> Te
     elif isinstance(paths, (str, Path, Iterable)):
         return Corpus(paths, **reading)
     if unread := sorted(reading.keys() - ({"field"} if texts else set())):
-        raise UsageError(f"{', '.join(unread)} cannot be given with texts in memory", hint="give them with files only")
+        names = ", ".join(unread)
+        raise UsageError(f"{names} cannot be given with a corpus or texts in memory", hint="give them with files")
     return paths
