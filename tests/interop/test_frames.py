@@ -199,5 +199,5 @@ def test_answers_prompts_and_pairs_of_a_frame(library: Any) -> None:
 
 
 def test_options_of_files_are_refused_with_texts_in_memory(library: Any) -> None:
-    with pytest.raises(UsageError, match="documents cannot be given with .* texts in memory"):
+    with pytest.raises(UsageError, match=r"documents cannot be given with .* texts in memory"):
         eh.corpus.bias(library.DataFrame({"text": ["she"]}), lists="gender", documents="line")
