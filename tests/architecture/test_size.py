@@ -20,7 +20,7 @@ TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
 MAX_MODULES = 349
 MAX_IN_FOLDER = 15
 MAX_LINES = 600
-MAX_CODE_LINES = 63_600
+MAX_CODE_LINES = 63_560
 MAX_ANY = 285
 MAX_REPEATED_NAMES = 0
 MAX_MUTUAL_IMPORTS = 0
