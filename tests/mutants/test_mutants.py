@@ -171,7 +171,13 @@ def test_equivalent_changes_are_not_counted_and_a_later_test_does_not_change_the
     campaign: ModuleType,
 ) -> None:
     records = [
-        {"module": "stats/means", "key": "a", "outcome": "noticed", "line": 1},
+        {
+            "module": "stats/means",
+            "key": "a",
+            "outcome": "noticed",
+            "line": 1,
+            "by": "tests/test_declared_values.py::a",
+        },
         {"module": "stats/means", "key": "b", "outcome": "survived", "line": 2},
         {"module": "audit/plan", "key": "c", "outcome": "survived", "line": 3, "again": "noticed"},
         {"module": "audit/plan", "key": "d", "outcome": "survived", "line": 4},
@@ -180,6 +186,7 @@ def test_equivalent_changes_are_not_counted_and_a_later_test_does_not_change_the
     assert "| stats | 2 | 1 | 1 | 0 | 100 % |" in text
     assert "| all | 4 | 1 | 1 | 2 | 33 % |" in text
     assert "**33.3 %** of 3 changes that are not equivalent" in text
+    assert "1 were noticed by the record of constants and defaults" in text
     assert "With the tests that were written for the others since, 66.7 %." in text
     assert text.endswith("## Not noticed today\n\n- line 4 of `d`\n")
 
