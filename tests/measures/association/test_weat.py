@@ -6,6 +6,7 @@ import math
 import tracemalloc
 from collections.abc import Callable
 from itertools import combinations
+from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -329,6 +330,15 @@ def test_the_noncentralities_solve_the_equation_that_defines_them() -> None:
         assert low < high
         assert nctdtr(freedom, low, t) == pytest.approx(0.975, abs=1e-4)
         assert nctdtr(freedom, high, t) == pytest.approx(0.025, abs=1e-4)
+
+
+@pytest.mark.parametrize("quantile", [0.01, 0.1, 0.5])
+def test_noncentralities_near_the_median_solve_their_equation_too(quantile: float) -> None:
+    """Noncentral t is skewed: with two degrees of freedom its median is far above the noncentrality."""
+    for t, freedom in ((0.5, 2.0), (3.0, 2.0), (9.0, 3.0)):
+        low, high = noncentralities(t, freedom, quantile)
+        shares = nctdtr(freedom, np.array([low, high]), t)
+        assert shares == pytest.approx([NormalDist().cdf(quantile), NormalDist().cdf(-quantile)], abs=1e-4)
 
 
 def test_swapping_the_sides_mirrors_the_interval_and_scale_and_shift_do_not_matter() -> None:

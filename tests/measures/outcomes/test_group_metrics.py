@@ -42,6 +42,12 @@ def drawn(seed: int, rows: int = 400, groups: int = 3) -> dict[str, Any]:
     return {"group": group, "label": label.astype(int), "prediction": (score >= 0.5).astype(int), "score": score}
 
 
+def test_scores_that_are_off_by_the_same_everywhere_show_no_difference_between_groups() -> None:
+    view = outcomes(["a"] * 6 + ["b"] * 6, label=[1] * 12, score=[0.75] * 12)
+    found = by_score(view)["calibration-in-the-large-difference"]
+    assert (found.value, found.p_value) == (0, 1)
+
+
 def test_a_table_counted_by_hand() -> None:
     # a: 4 rows, 2 selected; positives 2, of which 2 selected; negatives 2, none selected.
     # b: 5 rows, 1 selected; positives 3, of which 1 selected; negatives 2, none selected.
