@@ -82,6 +82,7 @@ def test_a_tokenizer_that_is_none_is_refused(tmp_path):
         make_tokeniser("nothing")
     with pytest.raises(UsageError, match=r"a tokenizer must be a name, a function .* got 3"):
         make_tokeniser(3)
+    pytest.importorskip("tokenizers")
     (tmp_path / "tokenizer.json").write_text("[]")
     for path in (tmp_path, tmp_path / "tokenizer.json"):
         with pytest.raises(FormatError, match=r"tokenizer.json"):

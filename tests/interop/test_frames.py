@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pytest
 
@@ -21,6 +20,8 @@ from evenhand.measures.labels.counterfactual import case_set
 from evenhand.measures.likelihood.perplexity import read_lines
 from evenhand.measures.likelihood.stereotype_pairs import PairSet, StereotypePair
 from evenhand.measures.text.judged_generations import prompt_set
+
+pd = pytest.importorskip("pandas")
 
 
 @pytest.fixture(params=["polars", "pandas"])
