@@ -347,6 +347,6 @@ def test_a_compressed_file_that_is_kept_in_memory_expands_by_a_factor_only(
 
 def test_a_full_disk_that_safetensors_reports_is_reported_like_any_other(tmp_path: Path) -> None:
     target = tmp_path / "none" / "x.safetensors"
-    said = r"x\.safetensors: could not be written \(Error while serializing: I/O error"
+    said = r"x\.safetensors: could not be written \(Error while serializing: (I/O error|IoError)"
     with pytest.raises(OutputError, match=said), output_errors(target):
         save_file({"a": np.zeros(3)}, target)  # the folder is missing, which it reports in the same way

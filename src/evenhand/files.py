@@ -336,7 +336,8 @@ def output_errors(path: Path) -> Iterator[None]:
 
 def _is_failed_write(error: Exception) -> bool:
     """Return True for what safetensors raises in place of an `OSError` when a disk is full."""
-    return type(error).__name__ == "SafetensorError" and str(error).startswith("Error while serializing: I/O error")
+    said = ("Error while serializing: I/O error", "Error while serializing: IoError")  # the latter before 0.5
+    return type(error).__name__ == "SafetensorError" and str(error).startswith(said)
 
 
 def require_folder(path: Path) -> None:

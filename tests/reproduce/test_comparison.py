@@ -38,7 +38,9 @@ ITEM = PaperItem(
 
 @pytest.mark.parametrize("degrees", [1, 2, 3, 4, 5, 8, 15, 40])
 def test_the_quantile_of_student(degrees: int) -> None:
-    assert student(degrees) == pytest.approx(float(stdtrit(degrees, 0.975)), rel=1e-12)
+    assert student(degrees) == pytest.approx(
+        float(stdtrit(degrees, 0.975)), rel=1e-9
+    )  # scipy before 1.15 is no more exact
 
 
 def test_an_estimate_by_hand() -> None:

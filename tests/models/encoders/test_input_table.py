@@ -197,6 +197,7 @@ def packed(text: str) -> bytes:
 
 
 def test_the_table_of_a_gguf_file(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
     tokens, types = ["<s>", "Ġshe", "he", "ĠcafÃ©", "Ġnurse"], [3, 1, 1, 1, 1]
     head = struct.pack("<4sIQQ", b"GGUF", 3, 1, 3)
     head += packed("general.architecture") + struct.pack("<I", 8) + packed("mamba")

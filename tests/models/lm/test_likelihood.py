@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from evenhand.errors import DegenerateError, UsageError, VocabularyError
-from evenhand.models.lm.awd_lstm.inference import batches_by_length
 from evenhand.models.lm.likelihood import (
     Likelihood,
     TextScores,
@@ -21,6 +20,7 @@ transformers = pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
 
 from evenhand.models.lm import AWDLSTM, CausalLM, LMSettings, TokenVocabulary, WordLikelihood  # noqa: E402
+from evenhand.models.lm.awd_lstm.inference import batches_by_length  # noqa: E402
 
 # Some random texts are longer than the window of the tiny models; test_causal_lm checks the warning.
 pytestmark = pytest.mark.filterwarnings("ignore:.*tokens that the model reads at once")

@@ -279,6 +279,5 @@ def as_source(paths: Paths | TextSource, **reading: Unpack[ReadArguments]) -> Te
     elif isinstance(paths, (str, Path, Iterable)):
         return Corpus(paths, **reading)
     if unread := sorted(reading.keys() - ({"field"} if texts else set())):
-        names = ", ".join(unread)
-        raise UsageError(f"{names} cannot be given with a corpus or texts in memory", hint="give them with files")
+        raise UsageError(f"{', '.join(unread)} cannot be given with a corpus or texts in memory", hint="pass files")
     return paths
