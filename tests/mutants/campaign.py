@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -345,8 +345,10 @@ def table(records: Sequence[dict[str, Any]], equivalent: dict[str, str]) -> list
     return lines
 
 
-def page(samples: dict[str, list[dict[str, Any]]], equivalent: dict[str, str]) -> str:
-    """Return the results in words and tables."""
+def page(
+    samples: dict[str, list[dict[str, Any]]], equivalent: dict[str, str], there: Container[str] | None = None
+) -> str:
+    """Return the results in words and tables; of survivors, those whose code is still there."""
     lines = [
         "# Do the tests notice?",
         "",
@@ -368,7 +370,7 @@ def page(samples: dict[str, list[dict[str, Any]]], equivalent: dict[str, str]) -
         r
         for records in samples.values()
         for r in records
-        if state(r, equivalent, "again") not in ("noticed", "equivalent")
+        if state(r, equivalent, "again") not in ("noticed", "equivalent") and (there is None or r["key"] in there)
     ]
     texts = sorted({f"- line {record['line']} of `{record['key'].replace('`', '')}`" for record in left})
     return "\n".join([*lines, *(texts or ["None."]), ""])
@@ -419,7 +421,8 @@ def main() -> None:
         index = Index(path for path in test_files() if entry_of(path).exists())
         Campaign(index, given.jobs, keep, BUDGET if given.scratch else THOROUGH).run(chosen)
     if not given.scratch:
-        PAGE.write_text(page(samples, equivalent))
+        there = {mutant.key for path in modules(FOLDERS) for mutant in mutants(path)}
+        PAGE.write_text(page(samples, equivalent, there))
 
 
 def prepare(given: argparse.Namespace) -> None:

@@ -189,6 +189,7 @@ def test_equivalent_changes_are_not_counted_and_a_later_test_does_not_change_the
     assert "1 were noticed by the record of constants and defaults" in text
     assert "With the tests that were written for the others since, 66.7 %." in text
     assert text.endswith("## Not noticed today\n\n- line 4 of `d`\n")
+    assert campaign.page({"1": records}, {"b": "for a reason"}, there={"a"}).endswith("## Not noticed today\n\nNone.\n")
 
 
 def test_a_change_that_occurs_twice_is_told_apart_by_its_number(
